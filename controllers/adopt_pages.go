@@ -30,7 +30,7 @@ func (r *PlacementReconciler) adoptPages(ctx context.Context, key types.Namespac
 	// The watch of pages may be behind that of Placements.
 	var pages v1alpha1.PlacementDecisionList
 	if err := r.Reader.List(ctx, &pages, client.InNamespace(key.Namespace)); err != nil {
-		return r.failed(ctx, pl, fmt.Errorf("listing the pages after scheduling was disabled: %w", err))
+		return r.failed(ctx, pl, nil, fmt.Errorf("listing the pages after scheduling was disabled: %w", err))
 	}
 	r.Inventory.AssumePages(key, pages.Items, pages.ResourceVersion)
 	subject := r.Inventory.Subject(key)
@@ -39,7 +39,7 @@ func (r *PlacementReconciler) adoptPages(ctx context.Context, key types.Namespac
 	}
 	revision, err := r.Records.adopt(ctx, subject, before, r.Now())
 	if err != nil {
-		return r.failed(ctx, pl, fmt.Errorf("recording the pages that were edited while scheduling was disabled: %w", err))
+		return r.failed(ctx, pl, nil, fmt.Errorf("recording the pages that were edited while scheduling was disabled: %w", err))
 	}
 	status := pl.Status.DeepCopy()
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.PlacementConditionSchedulingDisabled)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -181,16 +182,38 @@ func (r *DisruptionPolicyReconciler) status(ctx context.Context, policy *berthv1
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "InvalidSelector", err.Error()
 		return 0, ready, nil //nolint:nilerr // the condition says it
 	}
-	count := 0
+	count, missing := 0, changes.Sorted(policy.Spec.Placements)
 	for i := range placements.Items {
-		if selects(&placements.Items[i]) {
+		if pl := &placements.Items[i]; selects(pl) {
 			count++
+			missing = changes.Minus(missing, []string{pl.Name})
 		}
 	}
-	if reason, why := r.unusable(policy); why != "" {
+	reason, why := r.unusable(policy)
+	if why == "" {
+		reason, why = selectsTooFew(policy, count, missing)
+	}
+	if why != "" {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reason, why
-	} else if count == 0 {
-		ready.Reason, ready.Message = "NoPlacementsSelected", "The policy selects no Placement"
 	}
 	return int32(min(count, math.MaxInt32)), ready, nil
+}
+
+// maxMissingNamed is how many missing Placements the condition names.
+const maxMissingNamed = 10
+
+// selectsTooFew returns why a policy does not select what it is for; empty if it does. missing are
+// the names of spec.placements without a Placement.
+func selectsTooFew(policy *berthv1alpha1.DisruptionPolicy, count int, missing []string) (reason, why string) {
+	switch {
+	case len(missing) > 0:
+		why = "spec.placements: the namespace has no Placement " + strings.Join(missing[:min(len(missing), maxMissingNamed)], ", ")
+		if more := len(missing) - maxMissingNamed; more > 0 {
+			why += fmt.Sprintf(" and %d more", more)
+		}
+		return "PlacementMissing", fmt.Sprintf("%s; the policy applies to %d of %d", why, count, len(policy.Spec.Placements))
+	case count == 0:
+		return "NoPlacementsSelected", "spec.placementSelector: it selects no Placement of the namespace"
+	}
+	return "", ""
 }

@@ -43,7 +43,11 @@ func TestDisruptionPolicyStatus(t *testing.T) {
 		Reason: "PlacementsSelected", Message: "The policy applies to the Placements that it selects",
 	}
 	none := metav1.Condition{
-		Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: 3, Reason: "NoPlacementsSelected", Message: "The policy selects no Placement",
+		Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: 3,
+		Reason: "NoPlacementsSelected", Message: "spec.placementSelector: it selects no Placement of the namespace",
+	}
+	missing := func(message string) []metav1.Condition {
+		return []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: 3, Reason: "PlacementMissing", Message: message}}
 	}
 	wrong := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
 	invalid := metav1.Condition{
@@ -57,16 +61,29 @@ func TestDisruptionPolicyStatus(t *testing.T) {
 	}{
 		"all": {policy: fixture.ApprovalPolicy("n", "q"), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{Placements: 3, Conditions: []metav1.Condition{selected}}},
 		"one by name": {
-			policy: fixture.ApprovalPolicy("n", "q", "c", "d"), placements: placements,
+			policy: fixture.ApprovalPolicy("n", "q", "c"), placements: placements,
 			want: berthv1alpha1.DisruptionPolicyStatus{Placements: 1, Conditions: []metav1.Condition{selected}},
+		},
+		"one of two by name": {
+			policy: fixture.ApprovalPolicy("n", "q", "d", "c"), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{
+				Placements: 1, Conditions: missing("spec.placements: the namespace has no Placement d; the policy applies to 1 of 2"),
+			},
+		},
+		"many names": {
+			policy: fixture.ApprovalPolicy("n", "q", "a", "z0", "z1", "z2", "z3", "z4", "z5", "z6", "z7", "z8", "z9", "z10", "z11"), placements: placements,
+			want: berthv1alpha1.DisruptionPolicyStatus{Placements: 1, Conditions: missing(
+				"spec.placements: the namespace has no Placement z0, z1, z10, z11, z2, z3, z4, z5, z6, z7 and 2 more; the policy applies to 1 of 13")},
 		},
 		"two by label": {
 			policy: selecting("q", onlyNew()), placements: placements,
 			want: berthv1alpha1.DisruptionPolicyStatus{Placements: 2, Conditions: []metav1.Condition{selected}},
 		},
 		"none by name": {
-			policy: fixture.ApprovalPolicy("n", "q", "d"), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{none}},
+			policy: fixture.ApprovalPolicy("n", "q", "d"), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{
+				Conditions: missing("spec.placements: the namespace has no Placement d; the policy applies to 0 of 1"),
+			},
 		},
+		"none of the namespace":            {policy: selecting("q", &metav1.LabelSelector{}), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{none}}},
 		"no Placement":                     {policy: selecting("q", onlyNew()), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{none}}},
 		"an invalid selector":              {policy: selecting("q", wrong), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{invalid}}},
 		"an invalid one, and no Placement": {policy: selecting("q", wrong), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{invalid}}},

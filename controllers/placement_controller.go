@@ -217,7 +217,7 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 		}
 	}
 	if err := attempt.Err.Err(); err != nil {
-		return r.failed(ctx, pl, err)
+		return r.failed(ctx, pl, attempt, err)
 	}
 	if err := r.Records.After(ctx, attempt); err != nil {
 		return err
@@ -283,15 +283,17 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 	return 0
 }
 
-// failed reports in the status that the decision could not be published. It returns the error, so
-// that the attempt is repeated.
-func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement, err error) error {
+// failed reports in the status that the decision could not be published. attempt is nil if it could
+// not begin. It returns the error, so that the attempt is repeated.
+func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt, err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		// The Placement is deleted with its namespace; its deletion is the next event.
 		return nil
 	}
 	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-		if statusErr := r.reportFailure(ctx, pl, err); statusErr != nil {
+		status := pl.Status.DeepCopy()
+		attempt.SetFailedConditions(&status.Conditions, pl.Generation, err)
+		if statusErr := r.writeStatus(ctx, pl, status); statusErr != nil {
 			return fmt.Errorf("%w; writing the status: %w", err, statusErr)
 		}
 	}
@@ -360,24 +362,6 @@ func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.Pla
 
 func roundUp(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t.Add(time.Second - 1).Truncate(time.Second)}
-}
-
-// reportFailure reports in the Satisfied condition that the decision could not be published.
-func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Placement, failure error) error {
-	status := pl.Status.DeepCopy()
-	published := pl.Generation
-	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.PlacementConditionSatisfied); c != nil {
-		// After a restart it tells whether the pages are those of the spec (Subject.Edited).
-		published = c.ObservedGeneration
-	}
-	v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
-		Type:               v1alpha1.PlacementConditionSatisfied,
-		Status:             metav1.ConditionFalse,
-		Reason:             v1alpha1.ReasonNotAllDecisionsScheduled,
-		Message:            failure.Error(),
-		ObservedGeneration: published,
-	})
-	return r.writeStatus(ctx, pl, status)
 }
 
 // writeStatus writes a status that changed. After a conflict, the attempt is repeated with the

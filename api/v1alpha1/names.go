@@ -125,6 +125,8 @@ const (
 	ReasonSuspended = "Suspended"
 	// ReasonMinAvailable, with False: removals wait for minAvailable of a DisruptionPolicy.
 	ReasonMinAvailable = "MinAvailable"
+	// ReasonUndecided, with False: the change does not go on, because nothing is decided.
+	ReasonUndecided = "Undecided"
 )
 
 // Reasons of DecisionPending. A Placement without a pending change does not have the condition.

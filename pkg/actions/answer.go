@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -93,21 +94,25 @@ func seen(history changes.History, record *berthv1alpha1.PlacementChange, name s
 	return fmt.Errorf("the PlacementChange %s of Placement %s does not exist any more: look at change %d", name, key, record.Spec.Revision)
 }
 
-// findRecord returns the record to answer: that of the given revision, or the open one. An approval
-// can also answer the newest Rejected or Expired record that still applies.
+// findRecord returns the record to answer: the open one or, without one, the newest Rejected or
+// Expired one that can still be approved. A revision must be that of the record to answer.
 func (a answer) findRecord(
 	pl *v1alpha1.Placement, history changes.History, revision int64, published func() (string, error),
 ) (*berthv1alpha1.PlacementChange, error) {
-	key := client.ObjectKeyFromObject(pl)
+	key, open := client.ObjectKeyFromObject(pl), history.Open()
 	if revision > 0 {
 		record, err := RecordOf(history, key, revision)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case open != nil && open != record:
+			return nil, fmt.Errorf("change %d of Placement %s is %s, and change %d is open now: look at it with kubectl placement history placementchange/%s -n %s",
+				revision, key, cmp.Or(string(record.Status.Phase), "not reported yet"), open.Spec.Revision, open.Name, key.Namespace)
 		}
 		return record, a.answerable(pl, record, published)
 	}
-	if record := history.Open(); record != nil {
-		return record, a.answerable(pl, record, published)
+	if open != nil {
+		return open, a.answerable(pl, open, published)
 	}
 	var why error
 	for _, record := range slices.Backward(history) {
@@ -144,11 +149,12 @@ func (a answer) answerable(
 		return fmt.Errorf("%s was %s by %s already", change, a.done, given.By)
 	case given != nil && given.Decision == berthv1alpha1.Approved:
 		return fmt.Errorf("%s was approved by %s already", change, given.By)
-	case record.Status.Phase == berthv1alpha1.PhaseHeld, record.NeedsApproval() && a.value == berthv1alpha1.Approved:
+	case record.Status.Phase == berthv1alpha1.PhaseHeld && record.Spec.PlacementGeneration == pl.Generation,
+		record.NeedsApproval() && a.value == berthv1alpha1.Approved:
 		return nil
 	case record.Status.Phase == "":
 		return fmt.Errorf("the controller has not reported the phase of %s yet", change)
-	case !ended(record) || a.value != berthv1alpha1.Approved:
+	case record.Status.Phase != berthv1alpha1.PhaseHeld && (!ended(record) || a.value != berthv1alpha1.Approved):
 		return fmt.Errorf("%s is %s", change, record.Status.Phase)
 	case record.Spec.PlacementGeneration != pl.Generation:
 		return fmt.Errorf("%s is %s and does not apply any more: the Placement was edited since", change, record.Status.Phase)

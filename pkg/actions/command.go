@@ -3,18 +3,20 @@ package actions
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
 // Command returns the request as a command of kubectl.
 func (r Request) Command() string {
+	if r.Change != "" {
+		return changes.AnswerCommand(r.Verb, ShellQuote(r.Placement.Namespace), ShellQuote(r.Change))
+	}
 	words := []string{"kubectl", "placement", r.Verb}
-	switch {
-	case !OnPlacement(r.Verb):
-		words = append(words, ShellQuote(r.Cluster))
-	case r.Change != "":
-		words = append(words, ShellQuote("placementchange/"+r.Change), "-n", ShellQuote(r.Placement.Namespace))
-	default:
+	if OnPlacement(r.Verb) {
 		words = append(words, ShellQuote(r.Placement.Name), "-n", ShellQuote(r.Placement.Namespace))
+	} else {
+		words = append(words, ShellQuote(r.Cluster))
 	}
 	if r.Verb == Evict {
 		words = append(words, "--cluster", ShellQuote(r.Cluster))

@@ -64,7 +64,7 @@ func findRevision(ctx context.Context, hub client.Client, pl *v1alpha1.Placement
 	}
 	if wanted > 0 {
 		if _, err := history.At(wanted, published); err != nil {
-			possible := changes.RevisionList(history.Computable(berthv1alpha1.Digest(published)))
+			possible := changes.RevisionList(history.Computable(published))
 			return 0, fmt.Errorf("the clusters of revision %d of Placement %s are not known: %w; possible revisions are %s", wanted, key, err, possible)
 		}
 		return wanted, nil
@@ -79,7 +79,7 @@ func findRevision(ctx context.Context, hub client.Client, pl *v1alpha1.Placement
 // known.
 func ToUndo(key client.ObjectKey, history changes.History, published []string) int64 {
 	digest := berthv1alpha1.Digest(published)
-	for _, revision := range history.Computable(digest) {
+	for _, revision := range history.Computable(published) {
 		if record, err := RecordOf(history, key, revision); err == nil && record.Spec.To != digest {
 			return revision
 		}

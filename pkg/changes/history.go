@@ -92,6 +92,18 @@ func (h History) Ended(c *Change) *berthv1alpha1.PlacementChange {
 	return nil
 }
 
+// Applies reports whether a Rejected or Expired record can still be approved: it begins at the
+// published clusters and is of the present generation of the Placement.
+func (h History) Applies(publishedDigest string, generation int64) bool {
+	return slices.ContainsFunc(h, func(record *berthv1alpha1.PlacementChange) bool {
+		return applies(record, publishedDigest, generation)
+	})
+}
+
+func applies(record *berthv1alpha1.PlacementChange, publishedDigest string, generation int64) bool {
+	return endedUnpublished(record) && record.Spec.From == publishedDigest && record.Spec.PlacementGeneration == generation
+}
+
 func endedUnpublished(record *berthv1alpha1.PlacementChange) bool {
 	return record.Status.Phase == berthv1alpha1.PhaseRejected || record.Status.Phase == berthv1alpha1.PhaseExpired
 }

@@ -117,7 +117,7 @@ func (h History) undoes() (newest, undo int) {
 // applies reports whether a Rejected or Expired record is that of a change which could be proposed
 // now.
 func (n *Needs) applies(record *berthv1alpha1.PlacementChange) bool {
-	return endedUnpublished(record) && record.Spec.From == n.Published && record.Spec.PlacementGeneration == n.Generation
+	return applies(record, n.Published, n.Generation)
 }
 
 // counts reports whether plugins that count removals need a record.

@@ -38,22 +38,69 @@ func (h History) At(revision int64, published []string) ([]string, error) {
 		}
 		return nil, errors.New("it has no record")
 	}
-	if phase := h[i].Status.Phase; phase != berthv1alpha1.PhasePublished {
+	switch phase := h[i].Status.Phase; phase {
+	case berthv1alpha1.PhasePublished:
+	case "":
+		return nil, errors.New("it is not published yet")
+	default:
 		return nil, fmt.Errorf("it is %s, not %s", phase, berthv1alpha1.PhasePublished)
 	}
-	set := make(map[string]bool, len(published))
-	for _, name := range published {
-		set[name] = true
+	back := newBackwards(published)
+	for _, record := range slices.Backward(h[i+1:]) {
+		back.undo(record)
 	}
-	if berthv1alpha1.Digest(published) != h[i].Spec.To {
-		for _, record := range slices.Backward(h[i+1:]) {
-			if err := undo(record, set); err != nil {
-				return nil, err
+	return back.after(h[i])
+}
+
+// Computable returns the revisions whose clusters At can compute, newest first.
+func (h History) Computable(published []string) []int64 {
+	var revisions []int64
+	back := newBackwards(published)
+	for _, record := range slices.Backward(h) {
+		if record.Status.Phase == berthv1alpha1.PhasePublished {
+			if _, err := back.after(record); err == nil {
+				revisions = append(revisions, record.Spec.Revision)
 			}
 		}
+		back.undo(record)
 	}
-	names := slices.Sorted(maps.Keys(set))
-	if berthv1alpha1.Digest(names) != h[i].Spec.To {
+	return revisions
+}
+
+// backwards computes what was published before records, from the newest one on.
+type backwards struct {
+	published []string
+	digest    string
+	// set has the clusters before the last undone record; err is why they are not known.
+	set map[string]bool
+	err error
+}
+
+func newBackwards(published []string) *backwards {
+	b := &backwards{published: published, digest: berthv1alpha1.Digest(published), set: make(map[string]bool, len(published))}
+	for _, name := range published {
+		b.set[name] = true
+	}
+	return b
+}
+
+// undo goes back before a record.
+func (b *backwards) undo(record *berthv1alpha1.PlacementChange) {
+	if b.err == nil {
+		b.err = undo(record, b.set)
+	}
+}
+
+// after returns the clusters after a Published record, sorted. All later records are undone.
+func (b *backwards) after(record *berthv1alpha1.PlacementChange) ([]string, error) {
+	if record.Spec.To == b.digest {
+		return Sorted(b.published), nil
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	names := slices.Sorted(maps.Keys(b.set))
+	if berthv1alpha1.Digest(names) != record.Spec.To {
 		return nil, errors.New("records of later changes are missing")
 	}
 	return names, nil
@@ -85,29 +132,6 @@ func began(record *berthv1alpha1.PlacementChange) bool {
 		return true
 	}
 	return record.Status.PermittedTime != nil
-}
-
-// Computable returns the revisions whose clusters At can compute, newest first. digest is that of
-// the clusters that are published now.
-func (h History) Computable(digest string) []int64 {
-	var revisions []int64
-	for _, record := range slices.Backward(h) {
-		if !began(record) {
-			continue
-		}
-		if record.Status.Phase == berthv1alpha1.PhasePublished {
-			if record.Spec.To != digest {
-				break
-			}
-			revisions = append(revisions, record.Spec.Revision)
-		}
-		if record.Spec.Truncated {
-			break
-		}
-		// A change that was published in part began at this set, too.
-		digest = record.Spec.From
-	}
-	return revisions
 }
 
 // maxListedRevisions is how many revisions a message lists.

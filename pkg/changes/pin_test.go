@@ -70,7 +70,11 @@ func TestAt(t *testing.T) {
 	}{
 		"the last one":                   {with(), "a b", 2, "a b", "", "2, 1"},
 		"the one before":                 {with(), "a b", 1, "a", "", "2, 1"},
-		"the present clusters, any way":  {changes.History{change(2, "a", "a b", published), change(9, "x", "y", published)}, "a b", 2, "a b", "", "none"},
+		"the present clusters, any way":  {changes.History{change(2, "a", "a b", published), change(9, "x", "y", published)}, "a b", 2, "a b", "", "2"},
+		"a lost record after a part":     {with(change(3, "a b", "c d", superseded)), "z", 2, "", "records of later changes are missing", "none"},
+		"a lost record, the first one":   {with(change(3, "a b", "c d", superseded)), "z", 1, "", "records of later changes are missing", "none"},
+		"edited pages in a change":       {with(change(3, "a b", "c d", progressing)), "b z", 2, "", "records of later changes are missing", "none"},
+		"one without a phase":            {with(change(3, "a b", "c", "")), "a b", 3, "", "it is not published yet", "2, 1"},
 		"past a held change":             {with(change(3, "a b", "x", berthv1alpha1.PhaseHeld)), "a b", 1, "a", "", "2, 1"},
 		"past a rejected change":         {with(change(3, "a b", "x", berthv1alpha1.PhaseRejected)), "a b", 2, "a b", "", "2, 1"},
 		"past an unpublished change":     {with(unpermitted), "a b", 1, "a", "", "2, 1"},
@@ -98,12 +102,14 @@ func TestAt(t *testing.T) {
 			if strings.Join(got, " ") != tc.want || text != tc.wantErr {
 				t.Errorf("got %q, error %q; want %q, %q", got, text, tc.want, tc.wantErr)
 			}
-			if computable := changes.RevisionList(tc.history.Computable(berthv1alpha1.Digest(now))); computable != tc.wantComputable {
-				t.Errorf("computable are %s, want %s", computable, tc.wantComputable)
+			computable := tc.history.Computable(now)
+			if text := changes.RevisionList(computable); text != tc.wantComputable {
+				t.Errorf("computable are %s, want %s", text, tc.wantComputable)
 			}
-			for _, revision := range tc.history.Computable(berthv1alpha1.Digest(now)) {
-				if _, err := tc.history.At(revision, now); err != nil {
-					t.Errorf("revision %d cannot be computed: %v", revision, err)
+			for _, record := range tc.history {
+				_, err := tc.history.At(record.Spec.Revision, now)
+				if listed := slices.Contains(computable, record.Spec.Revision); listed != (err == nil) {
+					t.Errorf("revision %d: listed as possible is %t, but the error is %v", record.Spec.Revision, listed, err)
 				}
 			}
 		})
@@ -154,7 +160,7 @@ func TestAtRandom(t *testing.T) {
 				t.Fatalf("revision %d: %v (-want +got):\n%s", revision, err, diff)
 			}
 		}
-		if got := history.Computable(berthv1alpha1.Digest(now)); len(got) != len(sets) {
+		if got := history.Computable(now); len(got) != len(sets) {
 			t.Fatalf("computable are %v of %v", got, sets)
 		}
 	})

@@ -2,6 +2,7 @@ package changes
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -58,6 +59,12 @@ const maxCause = 1024
 // Name returns the name of the record of a revision.
 func Name(placement string, revision int64) string {
 	return placement + "-" + strconv.FormatInt(revision, 10)
+}
+
+// AnswerCommand returns the command that approves or rejects a change by the name of its record, so
+// that no other change of the Placement can get the answer.
+func AnswerCommand(verb, namespace, name string) string {
+	return fmt.Sprintf("kubectl placement %s placementchange/%s -n %s", verb, name, namespace)
 }
 
 // NewRecord returns the record of a change, owned by its Placement and without status. A merged
@@ -275,4 +282,10 @@ func addUp(removals []berthv1alpha1.MergedRemoval) []berthv1alpha1.MergedRemoval
 		removals[0].Edited = removals[0].Edited && oldest.Edited
 	}
 	return removals
+}
+
+// ApprovalOf returns the answer that a record names: its own or, without one, the approval of an
+// earlier record of the same change, which permitted it; nil if there is none.
+func ApprovalOf(record *berthv1alpha1.PlacementChange) *berthv1alpha1.ChangeApproval {
+	return cmp.Or(record.Spec.Approval, record.Status.Approval)
 }

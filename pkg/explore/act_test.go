@@ -51,7 +51,7 @@ func acting(t *testing.T) simulator.Objects {
 		{[]string{"c3", "gone"}, []string{"c2"}, berthv1alpha1.PhaseHeld},
 	} {
 		change := changes.NewChange(step.from, step.to)
-		change.Cause = "Placement: spec"
+		change.Cause, change.Generation = "Placement: spec", held.Generation
 		record, err := changes.NewRecord(held, 0, int64(revision+1), change)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -210,7 +211,7 @@ func (w *world) cell(ctx context.Context, placement, cluster string) (*Cell, err
 		}
 		return c, nil
 	case !slices.Contains(report.AvailableClusters, cluster):
-		c.Note = "No candidate: the cluster is in none of the cluster sets that the Placement may use."
+		c.Note = "No candidate: " + cmp.Or(report.NoCandidate, scheduler.NoCandidateUnknown) + "."
 	default:
 		c.Note = "There is no decision; the last published one stays."
 	}

@@ -57,9 +57,15 @@ func (r replayed) outline(ctx context.Context, key types.NamespacedName) (*simul
 }
 
 func (r replayed) explain(ctx context.Context, key types.NamespacedName, cluster string) (*simulator.Report, error) {
-	return r.report(ctx, key, func(a *scheduler.Attempt, engine *scheduler.Scheduler) []framework.Verdict {
+	noCandidate := ""
+	report, err := r.report(ctx, key, func(a *scheduler.Attempt, engine *scheduler.Scheduler) []framework.Verdict {
+		noCandidate = a.WhyNoCandidate(cluster)
 		return engine.Explain(ctx, a.Result, cluster)
 	})
+	if report != nil && report.Answer != nil {
+		report.NoCandidate = noCandidate
+	}
+	return report, err
 }
 
 func (r replayed) report(

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +61,7 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 	if t.Added, t.Removed = update.Next(); len(t.Added)+len(t.Removed) > 0 {
 		return t, nil
 	}
-	t.Why = whyNoStep(update, waiting)
+	t.Why = whyNoStep(update, waiting, pl.Spec.NumberOfClusters != nil)
 	available := update.MinAvailable
 	if update.MinAvailable = 0; available > 0 && update.Moves() {
 		t.Paused, t.Approvable = v1alpha1.ReasonMinAvailable, true
@@ -121,17 +122,36 @@ func setReady(state *framework.CycleState, update *changes.RollingUpdate, change
 // maxWaitingNamed is the maximum number of clusters that a message names.
 const maxWaitingNamed = 3
 
-// whyNoStep describes what the next step waits for.
-func whyNoStep(update *changes.RollingUpdate, waiting []notReady) string {
-	text := "clusters to remove stay until they are replaced"
+// whyNoStep describes what the next step waits for. numbered is true for a Placement with
+// numberOfClusters: only then does a new cluster replace another one.
+func whyNoStep(update *changes.RollingUpdate, waiting []notReady, numbered bool) string {
+	text, advice := "clusters to remove stay until they are replaced", ""
 	switch {
 	case len(waiting) > 0:
 		text = "waiting for " + namesByReason(waiting) + "; " + text
-	case len(update.Missing) == 0:
-		text = "no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters"
+	case len(update.Missing) > 0:
+	case numbered:
+		text, advice = "no other cluster is selected to replace those to remove", higherMaxUnavailable(update)
+	default:
+		text, advice = "without numberOfClusters, no cluster replaces those to remove", higherMaxUnavailable(update)
 	}
 	return text + fmt.Sprintf(": %d of %d desired clusters must be published and ready, maxUnavailable is %d",
-		update.Desired-update.MaxUnavailable, update.Desired, update.MaxUnavailable)
+		update.Desired-update.MaxUnavailable, update.Desired, update.MaxUnavailable) + advice
+}
+
+// higherMaxUnavailable names the smallest maxUnavailable with which the next step removes a
+// cluster; empty if there is none.
+func higherMaxUnavailable(update *changes.RollingUpdate) string {
+	more := sort.Search(update.Desired-update.MaxUnavailable, func(i int) bool {
+		higher := *update
+		higher.MaxUnavailable += i + 1
+		_, removed := higher.Next()
+		return len(removed) > 0
+	}) + 1
+	if update.MaxUnavailable+more > update.Desired {
+		return ""
+	}
+	return fmt.Sprintf("; with %d the next one leaves", update.MaxUnavailable+more)
 }
 
 // namesByReason names the first clusters, those with the same reason together.

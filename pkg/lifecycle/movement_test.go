@@ -95,7 +95,7 @@ func TestMovement(t *testing.T) {
 		},
 		"a drained cluster is desired": {
 			listed: "a b", target: "b", leaving: "a~",
-			want: " |  | no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
+			want: " |  | without numberOfClusters, no cluster replaces those to remove: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves",
 		},
 		"with a number it is not":    {number: 1, listed: "a b", target: "b", leaving: "a~", want: " | a | "},
 		"one that no longer matches": {listed: "a b", target: "b", leaving: "a?", want: " | a | "},

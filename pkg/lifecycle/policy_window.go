@@ -51,7 +51,7 @@ func (PolicyWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1
 		return nil, 0
 	}
 	state.RequeueAt(opening)
-	reason := "outside the windows of the DisruptionPolicies, which an approval does not replace; they are open next at " + opening.UTC().Format(time.RFC3339)
+	reason := "outside the windows of the DisruptionPolicies; they are open next at " + opening.UTC().Format(time.RFC3339)
 	return framework.NewStatus(framework.Wait, reason), opening.Add(openingSlack).Sub(snapshot.Now)
 }
 

@@ -57,7 +57,9 @@ type Attempt struct {
 	// why and message describe the outcome.
 	why, message string
 	// heldBy are the plugins that hold the change now.
-	heldBy      []string
+	heldBy []string
+	// stillHeldBy are those of them that would hold it also after an approval.
+	stillHeldBy []string
 	changeState *changeState
 	// progress is set if Outcome is Progressing.
 	progress *progress
@@ -263,7 +265,7 @@ func (s *Scheduler) setStep(ctx context.Context, a *Attempt, dry bool) {
 
 // setResult copies the result of Reserve and Permit to the attempt.
 func (a *Attempt) setResult(v permitResult) {
-	a.Outcome, a.Holds, a.heldBy, a.why, a.message, a.Err = v.outcome, v.holds, v.heldBy, v.why, v.message, v.failure
+	a.Outcome, a.Holds, a.heldBy, a.stillHeldBy, a.why, a.message, a.Err = v.outcome, v.holds, v.heldBy, v.stillHeldBy, v.why, v.message, v.failure
 }
 
 // removeForced proposes the removal of clusters that the Placement cannot keep alone, while the

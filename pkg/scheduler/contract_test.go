@@ -121,7 +121,7 @@ var wantedEffects = map[string]func(point string, code framework.Code) outcome{
 	// The change is kept and stays reserved, and the remaining plugins are asked; at the latest it
 	// is tried again at its deadline.
 	"held": func(string, framework.Code) outcome {
-		return outcome{calls: through("Permit") + ", Permit b", pending: v1alpha1.ReasonHeld, requeue: time.Minute, selected: "1:20 2:20"}
+		return outcome{calls: through("Permit") + ", Permit b, Permit a", pending: v1alpha1.ReasonHeld, requeue: time.Minute, selected: "1:20 2:20"}
 	},
 	// The answer stands but is not written. It is tried again with backoff; what was reserved is
 	// given back.
@@ -237,7 +237,7 @@ func TestWhatRunsAfterAFailure(t *testing.T) {
 		"Reserve fails":                  {map[string]*framework.Status{"Reserve b": broken}, "Reserve a, Reserve b, " + unreserved},
 		"Permit refuses":                 {map[string]*framework.Status{"Permit b": no}, reserved + "Permit a, Permit b, " + unreserved},
 		"Permit fails":                   {map[string]*framework.Status{"Permit b": broken}, reserved + "Permit a, Permit b, " + unreserved},
-		"Permit holds: all are asked":    {map[string]*framework.Status{"Permit b": wait}, strings.TrimSuffix(reserved+permitted, ", ")},
+		"Permit holds: all are asked":    {map[string]*framework.Status{"Permit b": wait}, reserved + permitted + "Permit b"},
 		"Permit holds, and then refuses": {map[string]*framework.Status{"Permit a": wait, "Permit b": no}, reserved + "Permit a, Permit b, " + unreserved},
 		"Permit holds, and then fails":   {map[string]*framework.Status{"Permit a": wait, "Permit b": broken}, reserved + "Permit a, Permit b, " + unreserved},
 		"PreBind fails":                  {map[string]*framework.Status{"PreBind b": broken}, reserved + permitted + "PreBind a, PreBind b, " + unreserved},

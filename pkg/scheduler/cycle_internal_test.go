@@ -357,20 +357,23 @@ func TestMisconfiguredEvent(t *testing.T) {
 // TestConditionsThatEnd: a Placement that was disabled, or in a queue, or changed in steps.
 func TestConditionsThatEnd(t *testing.T) {
 	const disabled, admitted, progressing = v1alpha1.PlacementConditionSchedulingDisabled, v1alpha1.PlacementConditionQueueAdmitted, v1alpha1.PlacementConditionDecisionProgressing
+	inSteps := &berthv1alpha1.PlacementChange{Status: berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhaseProgressing}}
 	for name, tc := range map[string]struct {
 		outcome Outcome
 		queue   *framework.QueueAdmission
 		partial bool
+		records []*berthv1alpha1.PlacementChange
 		want    []string
 	}{
 		"decided":               {outcome: Unchanged},
 		"in a queue":            {outcome: Unchanged, queue: &framework.QueueAdmission{Admitted: true}, want: []string{admitted}},
-		"failed":                {outcome: Failed, want: []string{progressing}},
+		"failed":                {outcome: Failed, records: []*berthv1alpha1.PlacementChange{inSteps}, want: []string{progressing}},
+		"failed after the end":  {outcome: Failed},
 		"forced removals alone": {outcome: Published, partial: true, want: []string{progressing}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(lastOf())
-			a.Outcome, a.partial, a.Snapshot.Queue = tc.outcome, tc.partial, tc.queue
+			a.Outcome, a.partial, a.Snapshot.Queue, a.Snapshot.Subject.Records = tc.outcome, tc.partial, tc.queue, tc.records
 			var conditions []metav1.Condition
 			for _, kind := range []string{disabled, admitted, progressing} {
 				conditions = append(conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue})

@@ -115,6 +115,10 @@ func (a *Attempt) findChangeState(p *framework.Proposal, before framework.Stabil
 	if open := history.Open(); open != nil && changes.Continues(open, &c, subject.LastNames(), subject.LastRevision()) {
 		id.open = open
 		p.HeldBy = deadlinesOf(open)
+		if rejected(open) {
+			// This answer is newer than that to an earlier record.
+			id.ended = nil
+		}
 	}
 	p.Cause = c.Cause
 	if record := cmp.Or(id.open, id.ended); record != nil {
@@ -169,6 +173,10 @@ type changeState struct {
 
 func approved(record *berthv1alpha1.PlacementChange) bool {
 	return record != nil && record.Spec.Approval != nil && record.Spec.Approval.Decision == berthv1alpha1.Approved
+}
+
+func rejected(record *berthv1alpha1.PlacementChange) bool {
+	return record != nil && record.Spec.Approval != nil && record.Spec.Approval.Decision == berthv1alpha1.Rejected
 }
 
 // nextRevision is the highest known revision plus 1. The last published decision includes the

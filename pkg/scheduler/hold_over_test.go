@@ -24,7 +24,8 @@ func TestRecordEnds(t *testing.T) {
 		"waits for a fact":         {func(d *desk) { d.x.answer = awaits }, berthv1alpha1.PhaseHeld},
 		"superseded":               {func(d *desk) { d.add("c3") }, berthv1alpha1.PhaseSuperseded},
 		"no change any more":       {func(d *desk) { d.remove("c2") }, berthv1alpha1.PhaseSuperseded},
-		"nothing could be decided": {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(-1)) }) }, berthv1alpha1.PhaseHeld},
+		"nothing could be decided": {func(d *desk) { d.pin("no") }, berthv1alpha1.PhaseHeld},
+		"edited":                   {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(-1)) }) }, berthv1alpha1.PhaseSuperseded},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

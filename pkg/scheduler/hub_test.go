@@ -144,6 +144,8 @@ type gate struct {
 	timeout time.Duration
 	// seen is the last Proposal it was asked about.
 	seen framework.Proposal
+	// approvable: it lets an approved change pass.
+	approvable bool
 	// ofRevoked, when set, is the answer for the removal of revoked clusters.
 	ofRevoked *framework.Status
 }
@@ -152,7 +154,10 @@ func (g *gate) Name() string { return g.name }
 
 func (g *gate) Permit(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	g.seen = *p
-	if p.Revoked && g.ofRevoked != nil {
+	switch {
+	case g.approvable && p.Approved:
+		return nil, 0
+	case p.Revoked && g.ofRevoked != nil:
 		return g.ofRevoked, 0
 	}
 	return g.answer, g.timeout
@@ -193,6 +198,7 @@ type desk struct {
 	refuseRecords func(record *berthv1alpha1.PlacementChange) error
 	// arguments are those of the default profile's plugins, by plugin.
 	arguments map[string]string
+	queue     *framework.QueueAdmission
 	// unbound says that nothing is bound to the namespace.
 	unbound bool
 }
@@ -398,7 +404,7 @@ func (d *desk) attempt() *scheduler.Attempt {
 	return a
 }
 
-func (d *desk) snapshot() *framework.Snapshot { return d.inv.Snapshot(key, d.now, nil) }
+func (d *desk) snapshot() *framework.Snapshot { return d.inv.Snapshot(key, d.now, d.queue) }
 
 var errHubDown = errors.New("hub is down")
 

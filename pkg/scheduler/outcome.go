@@ -12,6 +12,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
@@ -48,7 +49,7 @@ type Effects struct {
 	// Pending is the status of the condition DecisionPending, whose reason is the outcome. Empty
 	// removes the condition.
 	Pending metav1.ConditionStatus
-	// Keep leaves the condition and the record as they are.
+	// Keep leaves the condition and the record as they are, as long as the change is so, too.
 	Keep bool
 	// Event is the reason of a Warning event; empty if there is none.
 	Event string
@@ -114,23 +115,54 @@ func (a *Attempt) Message() string {
 	case Progressing:
 		return a.describe() + " is published in steps: " + a.progress.String()
 	case Held:
-		return a.describe() + " is held by " + a.holdText() + ". To approve it: " + a.approveHint()
+		return a.describe() + " is held by " + a.holdText() + a.heldHint()
 	case Waiting:
 		return a.describe() + " waits for " + a.why
 	case Denied:
 		return a.describe() + " is denied by " + a.why
 	case Rejected:
-		return a.describe() + " was rejected by " + a.why + ". The published decision stays; to publish the change, approve it: " + a.approveHint()
+		return a.describe() + " was rejected by " + a.why + a.endedHint()
 	case Expired:
-		return a.describe() + " was not approved in time. The published decision stays; to publish the change, approve it: " + a.approveHint()
+		if len(a.Holds) > 0 && len(a.stillHeldBy) == len(a.Holds) {
+			return a.describe() + " was not permitted in time" + a.endedHint()
+		}
+		return a.describe() + " was not approved in time" + a.endedHint()
 	}
 	return ""
 }
 
-// approveHint returns the command that approves the change.
-func (a *Attempt) approveHint() string {
+// heldHint says how to approve a held change, if an approval helps.
+func (a *Attempt) heldHint() string {
+	switch {
+	case a.Change.Approved:
+		return ". It is approved"
+	case len(a.stillHeldBy) == len(a.Holds):
+		return a.approvalLimits()
+	}
+	return a.approvalLimits() + ". To approve it: " + a.approveCommand()
+}
+
+// endedHint says how to publish a change that was rejected or has expired.
+func (a *Attempt) endedHint() string {
+	return ". The published decision stays" + a.approvalLimits() + ". To publish the change, approve it: " + a.approveCommand()
+}
+
+// approvalLimits names the plugins that hold the change also after an approval.
+func (a *Attempt) approvalLimits() string {
+	if len(a.stillHeldBy) == 0 {
+		return ""
+	}
+	return ". An approval does not end the hold by " + strings.Join(a.stillHeldBy, " and ")
+}
+
+// approveCommand returns the command that approves the change.
+func (a *Attempt) approveCommand() string {
 	pl := a.Snapshot.Subject.Placement
-	return fmt.Sprintf("kubectl placement approve %s -n %s", pl.Name, pl.Namespace)
+	name := changes.Name(pl.Name, a.Change.Revision)
+	if record := a.Record(); record != nil {
+		name = record.Name
+	}
+	return changes.AnswerCommand("approve", pl.Namespace, name)
 }
 
 func (a *Attempt) holdText() string {
@@ -219,7 +251,9 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 			Type: v1alpha1.PlacementConditionDecisionPending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaiting,
 			Message: v1alpha1.CutMessage("The published decision stays: " + a.Failure.Err().Error()), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
 		})
-	case effects.Keep || a.partial:
+	case effects.Keep:
+		a.keepPending(conditions)
+	case a.partial:
 	case effects.Pending == "":
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)
 	default:
@@ -245,7 +279,9 @@ func (a *Attempt) setProgressing(conditions *[]metav1.Condition) {
 			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded
 		}
 		v1alpha1.SetCondition(conditions, c)
-	case !a.Effects().Keep && !a.partial:
+	case a.Effects().Keep:
+		a.keepProgressing(conditions)
+	case !a.partial:
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing)
 	}
 }

@@ -1,10 +1,12 @@
 package scheduler
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -27,7 +29,7 @@ func TestEffects(t *testing.T) {
 		"Expired":     {Pending: "False", Event: "DecisionExpired", Phase: "Expired", Supersedes: true},
 		"Failed":      {Keep: true},
 	}
-	if diff := cmp.Diff(want, effects); diff != "" {
+	if diff := gocmp.Diff(want, effects); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 }
@@ -37,7 +39,11 @@ func TestMessages(t *testing.T) {
 	until := metav1.NewTime(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	change := &framework.Proposal{Revision: 3, Added: []string{"a"}, Removed: []string{"b", "c"}}
 	const named = "Change 3 (1 added: a, 2 removed: b c) "
-	const approve = ". The published decision stays; to publish the change, approve it: kubectl placement approve p -n ns"
+	const approve = ". The published decision stays. To publish the change, approve it: kubectl placement approve placementchange/p-3 -n ns"
+	const onlyX, all = ". An approval does not end the hold by x", ". An approval does not end the hold by x and y"
+	holds := []berthv1alpha1.ChangeHold{{Plugin: "x", Reason: "why", Until: &until}, {Plugin: "y", Reason: "too"}}
+	approved := *change
+	approved.Approved = true
 	tests := map[string]struct {
 		attempt Attempt
 		want    string
@@ -45,18 +51,43 @@ func TestMessages(t *testing.T) {
 		"unchanged": {attempt: Attempt{Outcome: Unchanged}},
 		"published": {attempt: Attempt{Outcome: Published}},
 		"held": {
-			attempt: Attempt{Outcome: Held, Holds: []berthv1alpha1.ChangeHold{{Plugin: "x", Reason: "why", Until: &until}, {Plugin: "y", Reason: "too"}}},
-			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. To approve it: kubectl placement approve p -n ns",
+			attempt: Attempt{Outcome: Held, Holds: holds},
+			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. To approve it: kubectl placement approve placementchange/p-3 -n ns",
+		},
+		"held, an approval is not enough": {
+			attempt: Attempt{Outcome: Held, Holds: holds, stillHeldBy: []string{"x"}},
+			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too" + onlyX +
+				". To approve it: kubectl placement approve placementchange/p-3 -n ns",
+		},
+		"held, an approval does not help": {
+			attempt: Attempt{Outcome: Held, Holds: holds, stillHeldBy: []string{"x", "y"}},
+			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too" + all,
+		},
+		"held and approved": {
+			attempt: Attempt{Outcome: Held, Holds: holds, Change: &approved},
+			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. It is approved",
 		},
 		"waiting":  {attempt: Attempt{Outcome: Waiting, why: "a fact"}, want: named + "waits for a fact"},
 		"denied":   {attempt: Attempt{Outcome: Denied, why: "x"}, want: named + "is denied by x"},
 		"rejected": {attempt: Attempt{Outcome: Rejected, why: "ann"}, want: named + "was rejected by ann" + approve},
 		"expired":  {attempt: Attempt{Outcome: Expired}, want: named + "was not approved in time" + approve},
-		"ended":    {attempt: Attempt{Outcome: Expired, message: "as the record says"}, want: "as the record says"},
+		"rejected, an approval is not enough": {
+			attempt: Attempt{Outcome: Rejected, why: "ann", stillHeldBy: []string{"x"}},
+			want:    named + "was rejected by ann" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
+		},
+		"expired, an approval is not enough": {
+			attempt: Attempt{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x"}},
+			want:    named + "was not approved in time" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
+		},
+		"expired without one that an approval ends": {
+			attempt: Attempt{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x", "y"}},
+			want:    named + "was not permitted in time" + strings.Replace(approve, " stays", " stays"+all, 1),
+		},
+		"ended": {attempt: Attempt{Outcome: Expired, message: "as the record says"}, want: "as the record says"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			tc.attempt.Result, tc.attempt.Change = resultFor(), change
+			tc.attempt.Result, tc.attempt.Change = resultFor(), cmp.Or(tc.attempt.Change, change)
 			if got := tc.attempt.Message(); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}

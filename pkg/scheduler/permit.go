@@ -21,10 +21,13 @@ type permitResult struct {
 	// failure, if Failed. message is from the record of a change that had already ended.
 	holds []berthv1alpha1.ChangeHold
 	// heldBy are the plugins that hold the change now, also if it has expired before.
-	heldBy  []string
-	why     string
-	message string
-	failure *framework.Status
+	heldBy []string
+	// stillHeldBy are those of them that would hold the change also after an approval; nil if it is
+	// approved.
+	stillHeldBy []string
+	why         string
+	message     string
+	failure     *framework.Status
 }
 
 func failedResult(failure *framework.Status) permitResult {
@@ -113,7 +116,29 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposa
 			deadlines[plugin] = until
 		}
 	}
-	return a.resolvePermit(waits, deadlines, p, id)
+	v := a.resolvePermit(waits, deadlines, p, id)
+	if v.outcome != Published && !p.Approved {
+		v.stillHeldBy = s.heldAfterApproval(ctx, a, p, waits)
+	}
+	return v
+}
+
+// heldAfterApproval returns which of the plugins that hold a change would hold it also if it were
+// approved, sorted.
+func (s *Scheduler) heldAfterApproval(ctx context.Context, a *Attempt, p *framework.Proposal, waits map[string]*framework.Status) []string {
+	approved, state := *p, a.State.Clone()
+	approved.Approved = true
+	var names []string
+	for _, plugin := range a.profile.Permit {
+		if waits[plugin.Name()] == nil {
+			continue
+		}
+		if status, _ := plugin.Permit(ctx, state, a.Snapshot.Subject.Placement, &approved); status.Code() == framework.Wait {
+			names = append(names, plugin.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // holderIs reports whether the Permit plugin of a name implements T.
@@ -184,7 +209,7 @@ func holdsOf(record *berthv1alpha1.PlacementChange) []berthv1alpha1.ChangeHold {
 
 // rejectedBy returns the user or plugin that rejected the change; empty if it was not rejected.
 func (id *changeState) rejectedBy() string {
-	if id.open != nil && id.open.Spec.Approval != nil && id.open.Spec.Approval.Decision == berthv1alpha1.Rejected {
+	if rejected(id.open) {
 		return id.open.Spec.Approval.By
 	}
 	return id.answers.Rejected

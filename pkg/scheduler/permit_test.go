@@ -162,9 +162,10 @@ func TestHold(t *testing.T) {
 			delete(d.records, record.Name)
 			d.inv.Delete(record)
 		}, open, "same"},
-		"nothing is decided any more": {func(d *desk) {
+		"nothing is decided any more": {func(d *desk) { d.pin("no") }, open, "same"},
+		"edited, and nothing is decided any more": {func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
-		}, open, "same"},
+		}, "p-decision-1: c1 |  | ", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -52,11 +52,7 @@ func (r *Result) readPin() *framework.Status {
 	}
 	history := changes.History(subject.Records)
 	names, err := history.At(revision, subject.LastNames())
-	last, digest := subject.Last, emptyDigest
-	if last != nil {
-		digest = last.Digest
-	}
-	switch {
+	switch last := subject.Last; {
 	case err == nil:
 		r.pin = &pin{revision, names}
 		return nil
@@ -66,7 +62,7 @@ func (r *Result) readPin() *framework.Status {
 		return framework.Unfinished(fmt.Sprintf("the record of revision %d is not written yet", last.Revision))
 	}
 	return misconfigured(field.Invalid(pinField, pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation], fmt.Sprintf(
-		"the clusters of revision %d are not known: %v; possible revisions are %s", revision, err, changes.RevisionList(history.Computable(digest)))))
+		"the clusters of revision %d are not known: %v; possible revisions are %s", revision, err, changes.RevisionList(history.Computable(subject.LastNames())))))
 }
 
 // selectPinned selects the clusters of the pinned revision that still qualify, at most as many as

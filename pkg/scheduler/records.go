@@ -59,6 +59,7 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 		}
 		created.Status = berthv1alpha1.PlacementChangeStatus{
 			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change),
+			Approval: a.earlierApproval(),
 		}
 		return append(a.superseded(now), created), nil
 	case Rejected, Expired:
@@ -91,6 +92,7 @@ func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase)
 		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 			if status.PermittedTime == nil {
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
+				status.Approval = a.earlierApproval()
 			}
 		})
 		if len(writes) > 0 {
@@ -103,7 +105,7 @@ func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase)
 			return nil, err
 		}
 		created.Status = berthv1alpha1.PlacementChangeStatus{
-			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change),
+			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change), Approval: a.earlierApproval(),
 		}
 		writes = append(a.superseded(now), created)
 		a.changeState.open, a.supersededFirst = created, true
@@ -131,6 +133,14 @@ func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {
 		return nil
 	}
 	return a.changeState.ended
+}
+
+// earlierApproval returns the approval of usedApproval; nil without one.
+func (a *Attempt) earlierApproval() *berthv1alpha1.ChangeApproval {
+	if used := a.usedApproval(); used != nil {
+		return used.Spec.Approval
+	}
+	return nil
 }
 
 // IsNewOutcome reports whether the outcome was not reported before: the attempt wrote it to the
@@ -206,17 +216,32 @@ func complete(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
 	}
 }
 
+// isOwn reports whether a record is that of the attempt's change.
+func (a *Attempt) isOwn(record *berthv1alpha1.PlacementChange) bool {
+	own := a.Record()
+	return own != nil && record.Spec.Revision == own.Spec.Revision
+}
+
+// supersedes reports whether the attempt ends an open record. Without a decision, it ends a held
+// change of an earlier spec, which an approval does not publish any more.
+func (a *Attempt) supersedes(record *berthv1alpha1.PlacementChange) bool {
+	switch effects := a.Effects(); {
+	case effects.Supersedes:
+		return effects.Ends || !a.isOwn(record)
+	case a.staysUndecided():
+		return record.Status.Phase == berthv1alpha1.PhaseHeld && record.Status.PermittedTime == nil &&
+			record.Spec.PlacementGeneration != a.Snapshot.Subject.Placement.Generation
+	}
+	return false
+}
+
 // superseded returns the open records of other changes, with phase Superseded. A record whose
 // target is already published becomes Published: only its last write was lost.
 func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
-	if !a.Effects().Supersedes {
-		return nil
-	}
 	subject := a.Snapshot.Subject
 	var writes []*berthv1alpha1.PlacementChange
 	for _, record := range subject.Records {
-		own := a.Record() != nil && record.Spec.Revision == a.Record().Spec.Revision
-		if !changes.IsOpen(record) || !a.Effects().Ends && own {
+		if !changes.IsOpen(record) || !a.supersedes(record) {
 			continue
 		}
 		next := record.DeepCopy()
@@ -224,7 +249,7 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 		switch {
 		case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
 			complete(&next.Status, now)
-		case a.Outcome == Denied && own:
+		case a.Outcome == Denied && a.isOwn(record):
 			next.Status.Phase, next.Status.CompletionTime, next.Status.Message = berthv1alpha1.PhaseSuperseded, &now, a.recordMessage()
 		default:
 			next.Status.Phase, next.Status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now

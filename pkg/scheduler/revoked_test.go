@@ -28,7 +28,7 @@ func TestRemoveRevoked(t *testing.T) {
 	}{
 		"no cluster is lost":      {wantHeld: "default Continues 0s"},
 		"a cluster is lost":       {lost: true, want: "2", wantCalls: "Reserve a, Permit a, PreBind a, Bind a, PostBind a", wantHeld: "default Continues 0s"},
-		"a plugin holds it":       {lost: true, answers: holds, wantCalls: "Reserve a, Permit a", wantHeld: "default Continues 0s"},
+		"a plugin holds it":       {lost: true, answers: holds, wantCalls: "Reserve a, Permit a, Permit a", wantHeld: "default Continues 0s"},
 		"a plugin takes too long": {lost: true, slow: true, wantCalls: "Reserve a, Permit a, Unreserve a", wantLate: true, wantHeld: "default TimedOut 103ms"},
 	}
 	for name, tc := range tests {

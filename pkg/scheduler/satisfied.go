@@ -165,6 +165,30 @@ func (r *Result) Refusal() *framework.Status {
 	return r.refused
 }
 
+// NoCandidateUnknown is why a cluster is no candidate for a user who may not list the fleet.
+const NoCandidateUnknown = "it does not exist, is being deleted, or is in none of the cluster sets that the Placement may use"
+
+// WhyNoCandidate returns why a cluster is no candidate; empty if it is one. It tells whether the
+// cluster exists, so it is for readers of the whole fleet.
+func (r *Result) WhyNoCandidate(name string) string {
+	cluster, queue := r.Snapshot.Cluster(name), r.Snapshot.Queue
+	switch {
+	case cluster == nil:
+		return "it does not exist"
+	case !cluster.DeletionTimestamp.IsZero():
+		return "it is being deleted"
+	case r.candidates.Has(cluster.Index):
+		return ""
+	case r.Snapshot.Candidates().Has(cluster.Index) && queue != nil && !queue.Admitted:
+		return "the Placement is not admitted: " + queue.Message
+	case r.Snapshot.Candidates().Has(cluster.Index):
+		return "the Placement is not admitted: " + r.Failure.Reason()
+	case r.Snapshot.IsUsable(cluster):
+		return "its cluster sets are bound to the namespace, but spec.clusterSets of the Placement, or its queue, does not allow them"
+	}
+	return "it is in none of the cluster sets that the Placement may use"
+}
+
 func (r *Result) setNames() []string {
 	names := make([]string, len(r.Snapshot.Sets))
 	for i, set := range r.Snapshot.Sets {

@@ -77,7 +77,7 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 	}
 	if t.Approvable {
 		a.progress.holds = []berthv1alpha1.ChangeHold{{Plugin: a.pausedBy, Reason: v1alpha1.CutText(t.Why, maxReason)}}
-		a.progress.why += ". To approve it: " + a.approveHint()
+		a.progress.why += ". To approve it: " + a.approveCommand()
 	}
 	a.progress.added, a.progress.removed = a.wholeChange()
 	if a.pin != nil {

@@ -121,8 +121,8 @@ func TestRollingUpdate(t *testing.T) {
 		}},
 		"numberOfClusters absent, and none is added": {0, nothing, func(d *desk) { d.tier("silver", "a", "b") }, []string{"c"}},
 		"without a replacement a cluster stays": {3, nothing, func(d *desk) { d.tier("silver", "a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster is selected to replace those to remove: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves)",
 		}},
 		"a deleted cluster leaves at once": {3, nothing, func(d *desk) { d.remove("a") }, []string{"b c"}},
 		"and the others follow": {3, nothing, func(d *desk) { swap(d); d.remove("a") }, []string{
@@ -132,43 +132,43 @@ func TestRollingUpdate(t *testing.T) {
 			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
 		}},
 		"a drained cluster without a replacement stays": {0, nothing, func(d *desk) { d.taint("a", v1alpha1.DrainTaint) }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; without numberOfClusters, no cluster replaces those to remove: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves)",
 		}},
 		"one of two drained clusters may leave": {0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
 			d.taint("a", v1alpha1.DrainTaint)
 			d.taint("b", v1alpha1.DrainTaint)
 		}, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; without numberOfClusters, no cluster replaces those to remove: " +
+				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1; with 2 the next one leaves)",
 		}},
 		"an evicted cluster is replaced first": {3, nothing, func(d *desk) { d.tier("gold", "x"); d.evict("a") }, []string{
 			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
 		}},
 		"an evicted cluster without a replacement stays": {3, nothing, func(d *desk) { d.evict("a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster is selected to replace those to remove: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves)",
 		}},
 		"numberOfClusters absent, an evicted cluster stays": {0, nothing, func(d *desk) { d.evict("a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; without numberOfClusters, no cluster replaces those to remove: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves)",
 		}},
 		"an evicted and a drained cluster, one of which may leave": {0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
 			d.evict("b")
 			d.taint("a", v1alpha1.DrainTaint)
 		}, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; without numberOfClusters, no cluster replaces those to remove: " +
+				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1; with 2 the next one leaves)",
 		}},
 		"an evicted cluster leaves before one that no longer matches": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
 			d.evict("b")
 			d.tier("silver", "a")
 		}, []string{
 			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
+			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster is selected to replace those to remove: " +
+				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1; with 2 the next one leaves)",
 		}},
 		"an evicted cluster that is deleted leaves at once":    {3, nothing, func(d *desk) { d.evict("a"); d.remove("a") }, []string{"b c"}},
 		"an evicted cluster with another taint leaves at once": {3, nothing, func(d *desk) { d.evict("a"); d.taint("a", "gone") }, []string{"b c"}},
@@ -177,8 +177,8 @@ func TestRollingUpdate(t *testing.T) {
 		}},
 		"another taint removes at once": {3, nothing, func(d *desk) { d.taint("a", "gone"); d.taint("b", v1alpha1.DrainTaint) }, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster is selected to replace those to remove: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 2 the next one leaves)",
 		}},
 		"a smaller number takes effect at once": {3, nothing, func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
@@ -450,8 +450,8 @@ func TestNewTargetWhileProgressing(t *testing.T) {
 		"a cluster to add no longer qualifies": {
 			func(d *desk) { d.tier("silver", "y"); d.tier("gold", "z") }, []string{
 				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed" + waits + "2026-01-01T00:02:00Z)",
-				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
-					"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
+				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed; no other cluster is selected to replace those to remove: " +
+					"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves)",
 			}, berthv1alpha1.PhaseProgressing, "c x z",
 		},
 		"a deleted cluster supersedes it": {

@@ -44,6 +44,8 @@ type Answer struct {
 	// Intents are what plugins report about a selection that is not as asked for, and advice that
 	// another decision has confirmed.
 	Intents []framework.Intent `json:"intents,omitempty"`
+	// NoCandidate is why the cluster that was asked for is no candidate.
+	NoCandidate string `json:"-"`
 	// Pending is a change that would not be published now, or only in part: Decisions are then
 	// those of the next step, or the published ones if there is no step.
 	Pending *Pending `json:"pending,omitempty"`

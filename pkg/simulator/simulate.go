@@ -97,8 +97,12 @@ const nearest = 20
 // Explain is Decide with the verdict on one cluster only, unless its name is empty. If too many
 // clusters were not selected, it looks for changes for those nearest to the cut.
 func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, cluster string) (*Report, error) {
-	return s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict {
+	noCandidate := ""
+	report, err := s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict {
 		verdicts := s.scheduler.Explain(ctx, r, cluster)
+		if cluster != "" {
+			noCandidate = r.WhyNoCandidate(cluster)
+		}
 		if cluster != "" || r.Failure != nil || r.Candidates()-len(r.Selected) <= scheduler.MaxSelectedWith {
 			return verdicts
 		}
@@ -111,6 +115,10 @@ func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, clust
 		}
 		return verdicts
 	})
+	if report != nil && report.Answer != nil {
+		report.NoCandidate = noCandidate
+	}
+	return report, err
 }
 
 // Outline is Decide without verdicts, which cost more than all the rest.

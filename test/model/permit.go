@@ -37,6 +37,9 @@ func (a *attempt) changeTo(target []string) *change {
 			c.ended = r
 		}
 	}
+	if c.open != nil && c.open.Approval == berthv1alpha1.Rejected {
+		c.ended = nil
+	}
 	c.approved = isApproved(c.open) || isApproved(c.ended)
 	a.number(c)
 	return c

@@ -10,14 +10,10 @@ import (
 // record predicts the records of an attempt, and remembers what was added.
 func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time) {
 	before, after := &a.result.Before, &a.result.After
-	var own *Record
-	if c != nil {
-		own = c.open
-		if own == nil && c.ended != nil && c.ended.Revision == c.revision {
-			own = c.ended
-		}
-	}
+	own := c.own()
 	switch outcome {
+	case Undecided:
+		*after = slices.DeleteFunc(a.superseded(c), a.staysOpen)
 	case Unchanged, Waiting:
 		*after = a.superseded(c)
 	case Held:
@@ -47,6 +43,23 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 			}
 		}
 	}
+}
+
+// own returns the record of a change; nil if it has none.
+func (c *change) own() *Record {
+	switch {
+	case c == nil:
+		return nil
+	case c.open == nil && c.ended != nil && c.ended.Revision == c.revision:
+		return c.ended
+	}
+	return c.open
+}
+
+// staysOpen reports whether an open record stays open although nothing is decided: it is not a held
+// change of an earlier spec, which cannot be approved any more.
+func (a *attempt) staysOpen(r Record) bool {
+	return r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Generation == a.Placement.Generation || len(r.Holds) == 0
 }
 
 // recordStep predicts the records of a permitted change: one that has a record, uses the approval

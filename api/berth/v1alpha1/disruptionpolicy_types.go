@@ -267,7 +267,8 @@ type ApprovalMode string
 // ApprovalRequired holds every change until it is approved.
 const ApprovalRequired ApprovalMode = "Required"
 
-// PolicyReady is True if the DisruptionPolicy is valid and in use.
+// PolicyReady is True if the DisruptionPolicy is valid, its readiness source can be read, and it
+// applies to at least one Placement and to each that it names.
 const PolicyReady = "Ready"
 
 // DisruptionPolicyStatus is the state of a policy.

@@ -281,6 +281,11 @@ type PlacementChangeStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Holds []ChangeHold `json:"holds,omitempty"`
 
+	// approval is the approval of an earlier record of the same change, which was Rejected or had
+	// Expired. It permits this change.
+	// +optional
+	Approval *ChangeApproval `json:"approval,omitempty"`
+
 	// remaining counts the clusters that are still to be added and removed.
 	// +optional
 	Remaining *RemainingClusters `json:"remaining,omitempty"`

@@ -469,6 +469,11 @@ func (in *PlacementChangeStatus) DeepCopyInto(out *PlacementChangeStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Approval != nil {
+		in, out := &in.Approval, &out.Approval
+		*out = new(ChangeApproval)
+		**out = **in
+	}
 	if in.Remaining != nil {
 		in, out := &in.Remaining, &out.Remaining
 		*out = new(RemainingClusters)

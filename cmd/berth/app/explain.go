@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -197,7 +199,7 @@ func (o *explainOptions) sayIfNoCandidate(out io.Writer, report *simulator.Repor
 	if report.Answer == nil || o.cluster == "" || slices.Contains(report.AvailableClusters, o.cluster) {
 		return nil
 	}
-	return say(out, "  %s is no candidate: it is in none of the cluster sets that the Placement may use.\n", o.cluster)
+	return say(out, "  %s is no candidate: %s.\n", o.cluster, cmp.Or(report.NoCandidate, scheduler.NoCandidateUnknown))
 }
 
 // read lists the objects that decide the Placements.

@@ -49,7 +49,7 @@ func viewOf(record *berthv1alpha1.PlacementChange) *changeView {
 		Placement: record.Namespace + "/" + record.Spec.Placement, Revision: record.Spec.Revision, FirstRevision: record.Spec.FirstRevision,
 		Time: started.UTC(), Phase: string(record.Status.Phase), Cause: record.Spec.Cause, Profile: record.Spec.Profile,
 		Clusters: record.Spec.Clusters, AddedCount: record.Spec.AddedCount, RemovedCount: record.Spec.RemovedCount,
-		Approval: record.Spec.Approval, Holds: record.Status.Holds, Message: record.Status.Message,
+		Approval: changes.ApprovalOf(record), Holds: record.Status.Holds, Message: record.Status.Message,
 	}
 	if record.Status.Phase == berthv1alpha1.PhaseProgressing {
 		view.Remaining = record.Status.Remaining

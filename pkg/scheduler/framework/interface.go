@@ -346,7 +346,8 @@ type PermitPlugin interface {
 	// the change. The duration counts from this plugin's first Wait for the change; then the change
 	// expires. Unschedulable and UnschedulableAndUnresolvable deny the change, Pending repeats the
 	// attempt soon, other codes are Errors. Except after Success the published decision stays. Each
-	// attempt for the Placement calls Permit again for a held change.
+	// attempt for the Placement calls Permit again for a held change. If it is not Approved, Permit
+	// is also called as if it were, because the message says whether an approval helps.
 	Permit(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) (*Status, time.Duration)
 }
 

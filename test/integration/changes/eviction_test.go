@@ -98,7 +98,7 @@ var _ = Describe("An eviction", Ordered, func() {
 		all := listed(ctx, ns)
 		e := evict(ctx, web, all[0])
 		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionDecisionProgressing).
-			Should(HavePrefix("True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies"))
+			Should(HavePrefix("True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster is selected"))
 		Eventually(messageOf).WithContext(ctx).WithArguments(e).
 			Should(Equal("The cluster is still published: DecisionProgressing=True RollingUpdate"))
 		Expect(conditionsOf(ctx, e)).To(Equal(waits))

@@ -44,24 +44,24 @@ var _ = Describe("The status of a DisruptionPolicy", Ordered, func() {
 		labelled := require(ctx, ns, byLabels(map[string]string{"tier": "web"}))
 		named := require(ctx, ns, berthv1alpha1.DisruptionPolicySpec{Placements: []string{"a", "b", "c"}})
 		all := require(ctx, ns, byLabels(nil))
-		for _, policy := range []*berthv1alpha1.DisruptionPolicy{labelled, named, all} {
-			Eventually(statusOf(ctx, policy)).Should(Equal("0 True NoPlacementsSelected"))
-		}
+		Eventually(statusOf(ctx, labelled)).Should(Equal("0 False NoPlacementsSelected"))
+		Eventually(statusOf(ctx, named)).Should(Equal("0 False PlacementMissing"))
+		Eventually(statusOf(ctx, all)).Should(Equal("0 False NoPlacementsSelected"))
 		a, d := fixture.Placement(ns, "a").Obj(), fixture.Placement(ns, "d").Obj()
 		a.Labels = map[string]string{"tier": "web"}
 		Expect(hub.Create(ctx, a)).To(Succeed())
 		Expect(hub.Create(ctx, d)).To(Succeed())
 		Eventually(statusOf(ctx, labelled)).Should(Equal("1 True PlacementsSelected"))
-		Eventually(statusOf(ctx, named)).Should(Equal("1 True PlacementsSelected"))
+		Eventually(statusOf(ctx, named)).Should(Equal("1 False PlacementMissing"))
 		Eventually(statusOf(ctx, all)).Should(Equal("2 True PlacementsSelected"))
 
 		By("moving a label from one Placement to another")
 		Expect(hub.Patch(ctx, a, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"tier": "api"}}}`)))).To(Succeed())
-		Eventually(statusOf(ctx, labelled)).Should(Equal("0 True NoPlacementsSelected"))
+		Eventually(statusOf(ctx, labelled)).Should(Equal("0 False NoPlacementsSelected"))
 		Expect(hub.Patch(ctx, d, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"tier": "web"}}}`)))).To(Succeed())
 		Eventually(statusOf(ctx, labelled)).Should(Equal("1 True PlacementsSelected"))
 		Expect(hub.Delete(ctx, a)).To(Succeed())
-		Eventually(statusOf(ctx, named)).Should(Equal("0 True NoPlacementsSelected"))
+		Eventually(statusOf(ctx, named)).Should(Equal("0 False PlacementMissing"))
 		Eventually(statusOf(ctx, all)).Should(Equal("1 True PlacementsSelected"))
 
 		By("changing the policy")

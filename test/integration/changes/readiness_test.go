@@ -41,7 +41,7 @@ var _ = Describe("A readiness source", Ordered, func() {
 		Expect(hub.Create(ctx, p)).To(Succeed())
 		Eventually(statusOf(ctx, p)).Should(HavePrefix("0 False ReadinessSourceNotReady"))
 		allowReports(ctx)
-		Eventually(statusOf(ctx, p)).Should(HavePrefix("0 True"))
+		Eventually(statusOf(ctx, p)).Should(Equal("0 False NoPlacementsSelected"))
 	})
 
 	It("lets a cluster leave once its replacement is ready", func(ctx SpecContext) {
@@ -50,7 +50,7 @@ var _ = Describe("A readiness source", Ordered, func() {
 			spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: "reports", PlacementLabel: "placement"}
 			spec.MaxSurge = nil
 		})
-		Eventually(statusOf(ctx, careful)).Should(HavePrefix("0 True"))
+		Eventually(statusOf(ctx, careful)).Should(Equal("0 False NoPlacementsSelected"))
 		pl := fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "old")).Obj()
 		Expect(hub.Create(ctx, pl)).To(Succeed())
 		Eventually(listed).WithContext(ctx).WithArguments(ns).Should(HaveLen(2))
@@ -89,8 +89,8 @@ var _ = Describe("A readiness source", Ordered, func() {
 		for source, want := range map[string]string{
 			"argocd":  "0 False ReadinessSourceNotReady",
 			"nowhere": "0 False ReadinessSourceNotReady",
-			"cluster": "0 True NoPlacementsSelected",
-			"reports": "0 True NoPlacementsSelected",
+			"cluster": "0 False NoPlacementsSelected",
+			"reports": "0 False NoPlacementsSelected",
 		} {
 			p := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: source}, Spec: byLabels(nil)}
 			p.Spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: source}

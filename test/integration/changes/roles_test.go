@@ -61,7 +61,7 @@ var _ = Describe("config/readiness", Ordered, func() {
 			roles := filepath.Join("..", "..", "..", "config", "readiness", source)
 			hub.Kubectl(ctx, "apply", "-k", roles)
 			DeferCleanup(func(ctx SpecContext) { hub.Kubectl(ctx, "delete", "-k", roles) })
-			Eventually(statusOf(ctx, careful)).Should(HavePrefix("0 True"))
+			Eventually(statusOf(ctx, careful)).Should(Equal("0 False NoPlacementsSelected"))
 			Expect(account.List(ctx, list)).To(Succeed())
 			object := &unstructured.Unstructured{}
 			object.SetGroupVersionKind(kind)

@@ -31,7 +31,7 @@ var _ = Describe("A fleet that is being loaded", Ordered, func() {
 			},
 		}
 		Expect(hub.Create(ctx, stable)).To(Succeed())
-		Eventually(statusOf(ctx, stable)).Should(Equal("0 True NoPlacementsSelected"))
+		Eventually(statusOf(ctx, stable)).Should(Equal("0 False PlacementMissing"))
 		for _, name := range []string{"stable", "restless"} {
 			Expect(hub.Create(ctx, fixture.Placement(ns, name).Number(wanted).
 				Mode(v1alpha1.PrioritizerPolicyModeExact).Prioritizer(v1alpha1.PrioritizerResourceAllocatableCPU, 1).Obj())).To(Succeed())

@@ -62,7 +62,7 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 	It("waits while the policy suspends it, goes on after that, and is in one record", func(ctx SpecContext) {
 		ns := fleet(ctx, 4)
 		careful := policy(ctx, ns, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
-		Eventually(statusOf(ctx, careful)).Should(Equal("0 True NoPlacementsSelected"))
+		Eventually(statusOf(ctx, careful)).Should(Equal("0 False NoPlacementsSelected"))
 		pl := fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "old")).Obj()
 		Expect(hub.Create(ctx, pl)).To(Succeed())
 		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).

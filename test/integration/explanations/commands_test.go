@@ -67,7 +67,7 @@ var _ = Describe("berth explain", Ordered, func() {
 		for _, name := range []string{"cli-other-1", "nowhere"} {
 			text, err := berth("explain", "web", "-n", "cli", "--cluster", name, "--as", "author-of-cli")
 			Expect(err).NotTo(HaveOccurred())
-			Expect(text).To(ContainSubstring(name + " is no candidate: it is in none of the cluster sets that the Placement may use."))
+			Expect(text).To(ContainSubstring(name + " is no candidate: it does not exist, is being deleted, or is in none of the cluster sets that the Placement may use."))
 			got[name] = strings.ReplaceAll(text, name, "asked")
 		}
 		Expect(got["nowhere"]).To(Equal(got["cli-other-1"]))

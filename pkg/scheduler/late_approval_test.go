@@ -1,0 +1,135 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+)
+
+// TestLateApproval: the record of a published change names its approver, also if the approval was
+// given to an earlier record of the same change.
+func TestLateApproval(t *testing.T) {
+	rejected := func(d *desk) { d.answer("2", berthv1alpha1.Rejected) }
+	expired := func(d *desk) { d.later(8 * 24 * 3600) }
+	for name, tc := range map[string]struct {
+		end func(d *desk)
+		// between: another change is held meanwhile, so that the record is not the newest one.
+		between bool
+		// window: a window holds the change after the approval.
+		window bool
+		// steps: the change is published in steps.
+		steps bool
+	}{
+		"rejected":                                 {end: rejected},
+		"expired":                                  {end: expired},
+		"rejected, not the newest":                 {end: rejected, between: true},
+		"expired, not the newest":                  {end: expired, between: true},
+		"rejected, then a window":                  {end: rejected, window: true},
+		"expired, then a window":                   {end: expired, window: true},
+		"rejected, not the newest, then a window":  {end: rejected, between: true, window: true},
+		"expired, not the newest, in steps":        {end: expired, between: true, steps: true},
+		"expired, not the newest, window in steps": {end: expired, between: true, window: true, steps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1")
+			d.attemptUntilStable()
+			d.require()
+			d.add("c2")
+			d.attemptUntilStable()
+			tc.end(d)
+			d.attemptUntilStable()
+			if tc.between {
+				d.add("c3")
+				d.attemptUntilStable()
+				d.remove("c3")
+				d.attemptUntilStable()
+			}
+			if tc.window {
+				d.y.answer = holds
+			}
+			if tc.steps {
+				d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+			}
+			d.approve("2")
+			d.attemptUntilStable()
+			d.y.answer = nil
+			d.attemptUntilStable()
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = false })
+			d.attemptUntilStable()
+			d.expect("p-decision-1: c1 c2 |  | ")
+			approvers := 0
+			for _, record := range d.records {
+				if approval := changes.ApprovalOf(record); record.Status.Phase == berthv1alpha1.PhasePublished && record.Spec.Revision > 1 {
+					if approval == nil || approval.By != "ann" || approval.Decision != berthv1alpha1.Approved {
+						t.Errorf("%s has the approval %v", record.Name, approval)
+					}
+					approvers++
+				}
+			}
+			if approvers != 1 {
+				t.Errorf("%d published records", approvers)
+			}
+		})
+	}
+}
+
+// TestApprovalAtTheTimeout: an approval that is given at the time of the timeout counts, whether
+// the record says already that the change has expired, or the write of that is refused.
+func TestApprovalAtTheTimeout(t *testing.T) {
+	for _, first := range []string{"the approval", "the timeout"} {
+		t.Run(first, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1")
+			d.attemptUntilStable()
+			d.require()
+			d.add("c2")
+			d.attemptUntilStable()
+			d.later(7 * 24 * 3600)
+			approved := false
+			d.refuseRecords = func(record *berthv1alpha1.PlacementChange) error {
+				if !approved && first == "the approval" {
+					approved = true
+					d.approve("2")
+				}
+				return nil
+			}
+			d.try()
+			if !approved {
+				d.approve("2")
+			}
+			d.now = d.now.Add(time.Second)
+			d.attemptUntilStable()
+			d.expect("p-decision-1: c1 c2 |  | ")
+			if approval := changes.ApprovalOf(d.records["p-2"]); approval == nil || approval.By != "ann" {
+				t.Errorf("the record has the approval %v", approval)
+			}
+		})
+	}
+}
+
+// TestRejectedAfterALateApproval: the answer to the open record counts, not an earlier approval of
+// the same change.
+func TestRejectedAfterALateApproval(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.attemptUntilStable()
+	d.require()
+	d.add("c2")
+	d.attemptUntilStable()
+	d.answer("2", berthv1alpha1.Rejected)
+	d.attemptUntilStable()
+	d.add("c3")
+	d.attemptUntilStable()
+	d.remove("c3")
+	d.attemptUntilStable()
+	d.y.answer = holds
+	d.approve("2")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
+	d.answer(d.revision(), berthv1alpha1.Rejected)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: c1 |  | False/Rejected")
+	d.y.answer = nil
+	d.attemptUntilStable()
+	d.expect("p-decision-1: c1 |  | False/Rejected")
+}
