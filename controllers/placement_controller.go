@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -41,10 +42,7 @@ type PlacementReconciler struct {
 	// Times are the times of the events that queued the Placements; nil if they are not measured.
 	Times *eventTimes
 
-	// sentWarnings has the last warnings sent for each Placement. sentRefusals has the last event
-	// about a status that the API server refused.
-	sentWarnings sync.Map
-	sentRefusals sync.Map
+	reported reported
 	// revokedChecks has the last time of removesRevoked for each Placement.
 	revokedChecks sync.Map
 	// edits are the edits of pages by other clients.
@@ -122,8 +120,9 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return requeue(ctx, attempt, wait)
 	}
 	if err := r.report(ctx, attempt); err != nil {
-		return ctrl.Result{}, err
+		return r.repeat(ctx, attempt, wait, err)
 	}
+	r.reported.succeeded(attempt.Snapshot.Subject.Placement)
 	watch.endStage("status")
 	r.Inventory.Settle(attempt.Snapshot, attempt.Settled())
 	return requeue(ctx, attempt, wait)
@@ -168,10 +167,11 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 		v1alpha1.SetCondition(&status.Conditions, scheduler.DisabledCondition(pl))
 		r.edits.forget(key)
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.PlacementConditionDecisionEdited)
+		failure := r.Records.Write(ctx, key)
 		if err := r.writeStatus(ctx, pl, status); err != nil {
-			return fmt.Errorf("writing the status: %w", err)
+			return errors.Join(failure, fmt.Errorf("writing the status: %w", err))
 		}
-		return nil
+		return failure
 	case scheduler.Terminating:
 		r.unreserve(key)
 		r.satisfiedGauge.remove(key)
@@ -182,8 +182,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.resilientGauge.set(key, nil)
 	r.Scheduler.Forget(key)
 	r.Records.Forget(key)
-	r.sentWarnings.Delete(key)
-	r.sentRefusals.Delete(key)
+	r.reported.forget(key)
 	r.revokedChecks.Delete(key)
 	r.edits.forget(key)
 	// An attempt that began before the deletion may have reserved after it.
@@ -200,51 +199,101 @@ func (r *PlacementReconciler) unreserve(key types.NamespacedName) {
 	}
 }
 
-// report is step 10. It sends events about the writes that happened, also if a later one failed.
-// Then it writes the records and the status, which describe the published decision.
+// report is step 10. What the attempt owes is queued before the first write, so that a write that
+// fails loses nothing else. Then it writes the statuses of records and the status, which describes
+// the published decision.
 func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Attempt) error {
+	pl := attempt.Snapshot.Subject.Placement
+	r.queueReport(ctx, attempt)
+	recordsFailed := r.Records.Write(ctx, attempt.Snapshot.Subject.Key())
+	if err := attempt.Err.Err(); err != nil {
+		if err := r.failed(ctx, pl, err); err != nil {
+			return err
+		}
+		return recordsFailed
+	}
+	status := r.statusOf(attempt)
+	if end := r.edits.setCondition(pl, &status.Conditions, r.Now()); !end.IsZero() {
+		attempt.State.AttemptAt(end)
+	}
+	statusFailed := r.writeStatus(ctx, pl, status)
+	if statusFailed != nil {
+		statusFailed = fmt.Errorf("writing the status: %w", statusFailed)
+	}
+	return errors.Join(recordsFailed, statusFailed, r.writeSelectionStatuses(ctx, attempt))
+}
+
+// queueReport queues the events and records that the attempt owes, and those of an earlier attempt
+// whose response was lost.
+func (r *PlacementReconciler) queueReport(ctx context.Context, attempt *scheduler.Attempt) {
 	pl := attempt.Snapshot.Subject.Placement
 	if attempt.Step != nil {
 		r.Events.Send(ctx, pl, attempt.Events(attempt.Step))
 	}
 	r.sendWarnings(ctx, pl, attempt)
 	if earlier := attempt.Earlier; earlier != nil {
-		if err := r.Records.After(ctx, earlier); err != nil {
-			return err
+		countWrites(earlier.FoundWrites())
+		r.Events.Send(ctx, pl, earlier.FoundEvents())
+		r.Records.Owe(earlier)
+	}
+	r.Records.Owe(attempt)
+	if attempt.Err != nil {
+		if writes, err := attempt.RecordsBefore(); err == nil && len(writes) > 0 && !attempt.Recorded() {
+			// Perhaps only the response was lost. Then the next attempt writes no record.
+			r.reported.changed(pl, topicUnannounced, announcement(attempt))
 		}
+		return
 	}
-	if err := attempt.Err.Err(); err != nil {
-		return r.failed(ctx, pl, err)
-	}
-	if err := r.Records.After(ctx, attempt); err != nil {
-		return err
-	}
-	status := r.statusOf(attempt)
-	if end := r.edits.setCondition(pl, &status.Conditions, r.Now()); !end.IsZero() {
-		attempt.State.AttemptAt(end)
-	}
-	if err := r.writeStatus(ctx, pl, status); err != nil {
-		return fmt.Errorf("writing the status: %w", err)
-	}
-	if err := r.writeSelectionStatuses(ctx, attempt); err != nil {
-		return err
-	}
-	if e := attempt.MisconfiguredEvent(); e != nil {
-		log.FromContext(ctx).Info("The Placement is misconfigured", "plugin", attempt.Failure.Plugin(), "message", e.Note)
-		r.Events.Send(ctx, pl, []scheduler.Event{*e})
-	}
-	if e := attempt.StuckEvent(); e != nil {
-		stuckChanges.Inc()
-		r.Events.Send(ctx, pl, []scheduler.Event{*e})
-	}
-	if e := attempt.PendingEvent(); e != nil && attempt.IsNewOutcome() {
-		r.Events.Send(ctx, pl, []scheduler.Event{*e})
-	}
+	r.sendConditions(ctx, pl, attempt)
 	if !attempt.Effects().Keep && attempt.Outcome != scheduler.Waiting {
 		// An attempt that waits, or continues later, keeps its cause.
 		r.Inventory.ClearCause(attempt.Snapshot)
 	}
-	return nil
+}
+
+// announcement identifies the outcome of a change that has a record; empty if it has no event.
+func announcement(attempt *scheduler.Attempt) string {
+	if attempt.Effects().Event == "" || attempt.Change == nil {
+		return ""
+	}
+	return fmt.Sprint(attempt.Outcome, " ", attempt.Change.Revision)
+}
+
+// sendConditions sends the events about conditions that become True, once each, also if the status
+// cannot be written.
+func (r *PlacementReconciler) sendConditions(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
+	send := func(e *scheduler.Event) bool {
+		if e == nil || !r.reported.changed(pl, e.Reason, e.Note) {
+			return false
+		}
+		r.Events.Send(ctx, pl, []scheduler.Event{*e})
+		return true
+	}
+	if e := attempt.MisconfiguredEvent(); send(e) {
+		log.FromContext(ctx).Info("The Placement is misconfigured", "plugin", attempt.Failure.Plugin(), "message", e.Note)
+	}
+	if send(attempt.StuckEvent()) {
+		stuckChanges.Inc()
+	}
+	unannounced := announcement(attempt) != "" && !r.reported.changed(pl, topicUnannounced, announcement(attempt))
+	r.reported.changed(pl, topicUnannounced, "")
+	if unannounced || attempt.IsNewOutcome() {
+		send(attempt.PendingEvent())
+	}
+}
+
+// repeat returns when to repeat an attempt after an error: with backoff, but a decision that is due
+// earlier does not wait.
+func (r *PlacementReconciler) repeat(ctx context.Context, attempt *scheduler.Attempt, wait time.Duration, err error) (ctrl.Result, error) {
+	if attempt.Err != nil {
+		return ctrl.Result{}, err
+	}
+	backoff, due := r.reported.backoff(attempt.Snapshot.Subject.Placement), dueAfter(attempt, wait)
+	if due > 0 && due < backoff {
+		log.FromContext(ctx).Error(err, "The report of an attempt failed; it is repeated with the next attempt")
+		return ctrl.Result{RequeueAfter: due}, nil
+	}
+	return ctrl.Result{}, err
 }
 
 // requeue returns when to repeat the attempt: with backoff after an error, or at the time that the
@@ -255,12 +304,18 @@ func requeue(ctx context.Context, attempt *scheduler.Attempt, wait time.Duration
 	} else if attempt.Failure.Code() == framework.Error {
 		return ctrl.Result{}, attempt.Failure.Err()
 	}
+	return ctrl.Result{RequeueAfter: dueAfter(attempt, wait)}, nil
+}
+
+// dueAfter returns the time until the next attempt: the one that the attempt asked for, at most
+// wait. 0 is no limit.
+func dueAfter(attempt *scheduler.Attempt, wait time.Duration) time.Duration {
 	if at := attempt.State.NextAttempt(); !at.IsZero() {
 		if after := max(at.Sub(attempt.Snapshot.Now), time.Millisecond); wait == 0 || after < wait {
-			wait = after
+			return after
 		}
 	}
-	return ctrl.Result{RequeueAfter: wait}, nil
+	return wait
 }
 
 // wait returns how long the attempt must wait: because earlier ones took too long, or because the
@@ -314,13 +369,10 @@ func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Pla
 		warnings = append(warnings, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: scheduler.CutNote(intent.Note)})
 	}
 	var text strings.Builder
-	text.WriteString(string(pl.UID) + "\n")
 	for _, e := range warnings {
 		text.WriteString(e.Reason + " " + e.Note + "\n")
 	}
-	if key := client.ObjectKeyFromObject(pl); len(warnings) == 0 {
-		r.sentWarnings.Delete(key)
-	} else if before, _ := r.sentWarnings.Swap(key, text.String()); before != text.String() {
+	if r.reported.changed(pl, topicWarnings, text.String()) {
 		r.Events.Send(ctx, pl, warnings)
 	}
 }
@@ -328,9 +380,10 @@ func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Pla
 // sendStatusRefused sends an event that the API server refused the status. It repeats the event
 // only when the error changes.
 func (r *PlacementReconciler) sendStatusRefused(ctx context.Context, pl *v1alpha1.Placement, err error) {
+	const reason = "StatusRefused"
 	note := scheduler.CutNote("The API server refuses the status, so that it does not describe the published decision: " + err.Error())
-	if before, _ := r.sentRefusals.Swap(client.ObjectKeyFromObject(pl), note); before != note {
-		r.Events.Send(ctx, pl, []scheduler.Event{{Type: corev1.EventTypeWarning, Reason: "StatusRefused", Action: "WriteStatus", Note: note}})
+	if r.reported.changed(pl, reason, note) {
+		r.Events.Send(ctx, pl, []scheduler.Event{{Type: corev1.EventTypeWarning, Reason: reason, Action: "WriteStatus", Note: note}})
 	}
 }
 
@@ -382,21 +435,23 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	r.satisfiedGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	r.resilientGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
+		r.reported.statusStored(pl)
 		return nil
 	}
 	base := pl.DeepCopy()
 	written := pl.DeepCopy()
 	written.Status = *status
 	if err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-		if err = client.IgnoreNotFound(err); err != nil {
-			statusFailures.WithLabelValues(reasonOf(err)).Inc()
+		if known := r.Inventory.Placement(client.ObjectKeyFromObject(pl)); apierrors.IsNotFound(err) && (known == nil || known.UID != pl.UID) {
+			return nil
 		}
+		statusFailures.WithLabelValues(reasonOf(err)).Inc()
 		if apierrors.IsInvalid(err) {
 			r.sendStatusRefused(ctx, pl, err)
 		}
 		return err
 	}
-	r.sentRefusals.Delete(client.ObjectKeyFromObject(pl))
+	r.reported.statusStored(pl)
 	// The next attempt starts from this status, also before its watch event arrives.
 	written.ManagedFields = nil
 	r.Inventory.AssumePlacement(written)

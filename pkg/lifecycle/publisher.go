@@ -235,10 +235,12 @@ func (p *DecisionPublisher) Forget(key types.NamespacedName) {
 
 // PageWriteOf returns the result of a planned write if it succeeds.
 func PageWriteOf(pl *v1alpha1.Placement, w decisions.Write) framework.PageWrite {
+	// An earlier attempt may have created the page without the label: nobody has seen its content.
+	unfinished := w.Op == decisions.Update && w.Page.Current != nil && w.Page.Current.Labels[v1alpha1.PlacementLabel] == ""
 	done := framework.PageWrite{
-		Created:          w.Op == decisions.Create,
+		Created:          w.Op == decisions.Create || unfinished,
 		Deleted:          w.Op == decisions.Delete,
-		DecisionsChanged: w.DecisionsChanged,
+		DecisionsChanged: w.DecisionsChanged || unfinished,
 	}
 	if done.Page = w.Page.Current; !done.Deleted || done.Page == nil {
 		done.Page = w.Page.Object(pl)
