@@ -146,9 +146,9 @@ func (r *Recorder) Write(ctx context.Context, key types.NamespacedName) error {
 	return errors.Join(failures...)
 }
 
-// writeStatus writes the status of an existing record. If somebody edited the record meanwhile, for
-// example approved it, the edit stays. A record that is gone, or that another writer ended, needs no
-// status.
+// writeStatus writes the status of an existing record. If a user edited the record meanwhile, for
+// example approved it, the edit stays. A record that is gone, or that another writer ended, needs
+// no status.
 func (r *Recorder) writeStatus(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
 	var err error
 	for range statusTries {
@@ -236,8 +236,8 @@ func observeEnd(record *berthv1alpha1.PlacementChange) {
 	}
 }
 
-// isWritten reads a record after a failed write of its status, and reports whether only the response
-// was lost. The record is then the one that was read.
+// isWritten reads a record after a failed write of its status, and reports whether only the
+// response was lost. The record is then the one that was read.
 func (r *Recorder) isWritten(ctx context.Context, record *berthv1alpha1.PlacementChange) (bool, error) {
 	existing := &berthv1alpha1.PlacementChange{}
 	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(record), existing); err != nil {
@@ -292,8 +292,9 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 	return false, r.replace(ctx, existing, record)
 }
 
-// isAbandoned reports whether this process created the existing record for a change that it did not
-// make, because the write of the record failed. Another change was published under its revision.
+// isAbandoned reports whether this process created the existing record for a change that it did
+// not make, because the write of the record failed. Another change was published under its
+// revision.
 func (r *Recorder) isAbandoned(existing, wanted *berthv1alpha1.PlacementChange) bool {
 	return wanted.Status.Phase == berthv1alpha1.PhasePublished && r.isUnsure(existing)
 }

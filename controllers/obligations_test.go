@@ -25,8 +25,8 @@ import (
 // situation is one kind of attempt. Before start all requests succeed.
 type situation struct {
 	start, act func(h *setUpHub)
-	// splits is true if clusters that must go are removed first, as a change of their own, while the
-	// record of the rest cannot be written.
+	// splits is true if clusters that must go are removed first, as a change of their own, while
+	// the record of the rest cannot be written.
 	splits bool
 	// wants are requests that the attempt makes.
 	wants []string
@@ -41,8 +41,8 @@ func join(names ...string) func(h *setUpHub) {
 	}
 }
 
-// leave deletes clusters.
-func leave(names ...string) func(h *setUpHub) {
+// deleteClusters deletes clusters.
+func deleteClusters(names ...string) func(h *setUpHub) {
 	return func(h *setUpHub) {
 		for _, name := range names {
 			h.reconciler.Inventory.Delete(fixture.Cluster(name).Set("s1").Obj())
@@ -92,8 +92,8 @@ func edit(change func(*v1alpha1.Placement)) func(h *setUpHub) {
 // place creates Placement n/p for all clusters.
 func place(h *setUpHub) { h.place(fixture.Placement("n", "p").Obj()) }
 
-// settled runs attempts until nothing more is to do.
-func settled(h *setUpHub) { h.settle(0) }
+// runAttempts runs attempts until nothing more is to do.
+func runAttempts(h *setUpHub) { h.attemptUntilStable(0) }
 
 func later(d time.Duration) func(h *setUpHub) { return func(h *setUpHub) { h.now = h.now.Add(d) } }
 
@@ -106,7 +106,7 @@ func all(steps ...func(h *setUpHub)) func(h *setUpHub) {
 }
 
 // heldChange holds the change that adds cluster b to the published cluster a.
-var heldChange = all(join("a"), place, settled, policy(requireApproval), join("b"), settled)
+var heldChange = all(join("a"), place, runAttempts, policy(requireApproval), join("b"), runAttempts)
 
 func situations() map[string]situation {
 	rolling := func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = "" }
@@ -128,15 +128,15 @@ func situations() map[string]situation {
 		pl := fixture.Placement("n", "p").Obj()
 		pair("a", "b")(pl)
 		h.place(pl)
-	}, settled)
+	}, runAttempts)
 	return map[string]situation{
 		"the first publication": {start: join("a"), act: place, wants: []string{"create PlacementChange p-1", "update status of PlacementChange p-1", "patch status of Placement p"}},
-		"published at once":     {start: all(join("a"), place, settled), act: join("b"), wants: []string{"create PlacementChange p-2"}},
-		"held":                  {start: all(join("a"), place, settled, policy(requireApproval)), act: join("b"), wants: []string{"create PlacementChange p-2", "update status of PlacementChange p-2"}},
+		"published at once":     {start: all(join("a"), place, runAttempts), act: join("b"), wants: []string{"create PlacementChange p-2"}},
+		"held":                  {start: all(join("a"), place, runAttempts, policy(requireApproval)), act: join("b"), wants: []string{"create PlacementChange p-2", "update status of PlacementChange p-2"}},
 		"approved":              {start: all(heldChange, answer(berthv1alpha1.Approved)), act: func(*setUpHub) {}, wants: []string{"update status of PlacementChange p-2"}},
 		"rejected":              {start: all(heldChange, answer(berthv1alpha1.Rejected)), act: func(*setUpHub) {}, wants: []string{"update status of PlacementChange p-2"}},
 		"approved after a rejection": {
-			start: all(heldChange, answer(berthv1alpha1.Rejected), settled, func(h *setUpHub) {
+			start: all(heldChange, answer(berthv1alpha1.Rejected), runAttempts, func(h *setUpHub) {
 				for _, record := range h.allRecords() {
 					if record.Status.Phase == berthv1alpha1.PhaseRejected {
 						record.Spec.Approval.Decision = berthv1alpha1.Approved
@@ -149,7 +149,7 @@ func situations() map[string]situation {
 			}), act: func(*setUpHub) {}, wants: []string{"update status of PlacementChange p-2"},
 		},
 		"expired": {
-			start: all(join("a"), place, settled, policy(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.ApprovalTimeoutSeconds = 60 }), join("b"), settled),
+			start: all(join("a"), place, runAttempts, policy(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.ApprovalTimeoutSeconds = 60 }), join("b"), runAttempts),
 			act:   later(2 * time.Minute), wants: []string{"update status of PlacementChange p-2"},
 		},
 		"held, and supersedes a held one": {start: heldChange, act: join("c"), wants: []string{"update status of PlacementChange p-2", "create PlacementChange p-3"}},
@@ -158,30 +158,30 @@ func situations() map[string]situation {
 				h.reconciler.Inventory.Delete(fixture.ApprovalPolicy("n", "policy"))
 			}, join("c")), wants: []string{"update status of PlacementChange p-2", "create PlacementChange p-3"},
 		},
-		"a held change that is withdrawn": {start: heldChange, act: leave("b"), wants: []string{"update status of PlacementChange p-2"}},
+		"a held change that is withdrawn": {start: heldChange, act: deleteClusters("b"), wants: []string{"update status of PlacementChange p-2"}},
 		"in steps":                        {start: all(two, policy(rolling)), act: edit(pair("c", "d")), wants: []string{"create PlacementChange p-2"}},
 		"in steps, and supersedes a held one": {
-			start: all(two, policy(requireApproval), edit(pair("a", "c")), settled, policy(rolling)),
+			start: all(two, policy(requireApproval), edit(pair("a", "c")), runAttempts, policy(rolling)),
 			act:   edit(pair("c", "d")), wants: []string{"update status of PlacementChange p-2", "create PlacementChange p-3"},
 		},
-		"in steps, with a forced removal": {start: all(two, policy(rolling)), act: all(leave("a"), edit(pair("c", "d"))), splits: true, wants: []string{"create PlacementChange p-2"}},
-		"a step that is stuck":            {start: all(two, policy(slow), edit(pair("c", "d")), settled), act: later(15 * time.Minute), wants: []string{"patch status of Placement p"}},
-		"superseded in the middle":        {start: all(two, policy(slow), edit(pair("c", "d")), settled), act: edit(pair("a", "d"))},
+		"in steps, with a forced removal": {start: all(two, policy(rolling)), act: all(deleteClusters("a"), edit(pair("c", "d"))), splits: true, wants: []string{"create PlacementChange p-2"}},
+		"a step that is stuck":            {start: all(two, policy(slow), edit(pair("c", "d")), runAttempts), act: later(15 * time.Minute), wants: []string{"patch status of Placement p"}},
+		"superseded in the middle":        {start: all(two, policy(slow), edit(pair("c", "d")), runAttempts), act: edit(pair("a", "d"))},
 		"a forced removal beside a held change": {
-			start: all(join("a", "b"), place, settled, policy(closed), join("c"), settled), act: leave("a"), wants: []string{"create PlacementChange p-3"},
+			start: all(join("a", "b"), place, runAttempts, policy(closed), join("c"), runAttempts), act: deleteClusters("a"), wants: []string{"create PlacementChange p-3"},
 		},
-		"old records are deleted": {start: all(join("a"), place, settled, policy(short)), act: join("b"), wants: []string{"create PlacementChange p-2", "delete PlacementChange p-1"}},
+		"old records are deleted": {start: all(join("a"), place, runAttempts, policy(short)), act: join("b"), wants: []string{"create PlacementChange p-2", "delete PlacementChange p-1"}},
 		"old held records are deleted": {
-			start: all(join("a"), place, settled, policy(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.HistoryLimit = 1 }), join("b"), settled, join("c"), settled),
+			start: all(join("a"), place, runAttempts, policy(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.HistoryLimit = 1 }), join("b"), runAttempts, join("c"), runAttempts),
 			act:   join("d"), wants: []string{"delete PlacementChange p-3", "create PlacementChange p-4"},
 		},
 		"misconfigured": {
-			start: all(join("a"), place, settled), wants: []string{"patch status of Placement p"},
+			start: all(join("a"), place, runAttempts), wants: []string{"patch status of Placement p"},
 			act: edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "other" }),
 		},
-		"clusters are missing": {start: all(join("a"), place, settled), act: edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(3)) })},
+		"clusters are missing": {start: all(join("a"), place, runAttempts), act: edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(3)) })},
 		"denied": {
-			start: all(join("a"), place, settled), wants: []string{"patch status of Placement p"},
+			start: all(join("a"), place, runAttempts), wants: []string{"patch status of Placement p"},
 			act: all(join("b"), func(h *setUpHub) {
 				h.probe.permit = func() (*framework.Status, time.Duration) {
 					return framework.NewStatus(framework.Unschedulable, "the answer is no"), 0
@@ -221,9 +221,9 @@ func (h *setUpHub) watch() {
 	}
 }
 
-// settle runs attempts and the background until nothing is left to do. The watch reports what was
-// written after the first late attempts.
-func (h *setUpHub) settle(late int) {
+// attemptUntilStable runs attempts and the background until nothing is left to do. The watch
+// reports what was written after the first late attempts.
+func (h *setUpHub) attemptUntilStable(late int) {
 	h.t.Helper()
 	for i := range 40 {
 		if i >= late {
@@ -237,7 +237,7 @@ func (h *setUpHub) settle(late int) {
 			return
 		}
 	}
-	h.t.Fatal("it does not settle")
+	h.t.Fatal("it does not attemptUntilStable")
 }
 
 // checkChain checks that each record starts where the one before it ended, and that the last one
@@ -276,7 +276,7 @@ func (s situation) run(t *testing.T, late int, prepare func(h *setUpHub)) (*setU
 		if prepare != nil {
 			prepare(h)
 		}
-		h.settle(late)
+		h.attemptUntilStable(late)
 	}, permitSeconds, stuckChanges, placementsNow, decisionWrites, heldNow)
 	r.Published = h.published()
 	r.Events = slices.DeleteFunc(append([]string{}, h.sent()...), func(e string) bool { return strings.HasPrefix(e, "Warning StatusRefused ") })
@@ -327,7 +327,7 @@ func (r report) withoutCounts() report {
 type failure struct {
 	err error
 	// done is true if the request has its effect: only the response is lost. edited is true if
-	// somebody edits the object just before.
+	// the object is edited just before.
 	done, edited bool
 	// unreadable is true if nothing can be read past the caches until the next write.
 	unreadable bool

@@ -77,18 +77,18 @@ const (
 	// flushRetry.
 	recordFlush = 5 * time.Second
 	flushRetry  = 250 * time.Millisecond
-	// statusTries bounds the tries to write a status that somebody edits meanwhile.
+	// statusTries bounds the tries to write the status of a record that is edited meanwhile.
 	statusTries = 3
 )
 
-// isRefusal is true for an error that the same request would get again until somebody acts.
+// isRefusal is true for an error that the same request would get again until a user acts.
 func isRefusal(err error) bool {
 	return errors.Is(err, errOtherRecord) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// isHopeless is true for an error after which a record is given up: another record has the revision,
-// or the namespace is being deleted.
+// isHopeless is true for an error after which a record is given up: another record has the
+// revision, or the namespace is being deleted.
 func isHopeless(err error) bool {
 	return errors.Is(err, errOtherRecord) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
@@ -221,8 +221,8 @@ func (r *Recorder) cancelEnd(key types.NamespacedName, name string) {
 	}
 }
 
-// closeChanges keeps the owed changes from being merged with later ones, because a record of a later
-// revision follows. It returns their revisions.
+// closeChanges keeps the owed changes from being merged with later ones, because a record of a
+// later revision follows. It returns their revisions.
 func (r *Recorder) closeChanges(key types.NamespacedName) []int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -295,8 +295,8 @@ func (r *Recorder) addUnsure(pl *v1alpha1.Placement, record *berthv1alpha1.Place
 	})
 }
 
-// checkUnsure counts the records that ended although the response was lost. Those that may have been
-// created stay until their revision has a record.
+// checkUnsure counts the records that ended although the response was lost. Those that may have
+// been created stay until their revision has a record.
 func (r *Recorder) checkUnsure(ctx context.Context, o *owed) {
 	r.mu.Lock()
 	unsure := slices.Clone(o.unsure)
@@ -389,164 +389,4 @@ func (r *Recorder) pruneOwed(ctx context.Context, key types.NamespacedName, o *o
 		r.mu.Unlock()
 	}
 	return err
-}
-
-// flush writes the records of a Placement's published changes, and deletes those that history no
-// longer keeps.
-func (r *Recorder) flush(ctx context.Context, key types.NamespacedName) error {
-	err := r.writeChanges(ctx, key)
-	if o := r.owedBy(key); o != nil {
-		err = errors.Join(err, r.pruneOwed(ctx, key, o))
-		r.dropIfDone(key, o)
-	}
-	return err
-}
-
-// Run writes records in the background. When ctx ends, it writes what is owed at once, and tries
-// again for at most recordFlush.
-func (r *Recorder) Run(ctx context.Context) {
-	if r == nil {
-		return
-	}
-	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(recordFlush, cancel) })()
-	end, ended := ctx.Done(), false
-	for writing.Err() == nil {
-		if !ended && ctx.Err() != nil {
-			end, ended = nil, true
-			r.hasten()
-		}
-		key, wait, ok := r.next(ended)
-		switch {
-		case ok:
-			err := r.flush(writing, key)
-			if ended {
-				err = errors.Join(err, r.Write(writing, key))
-			}
-			r.schedule(key, err, ended)
-		case ended && wait == nil:
-			return
-		default:
-			select {
-			case <-r.changed:
-			case <-wait:
-			case <-end:
-			case <-writing.Done():
-			}
-		}
-	}
-	r.logUnwritten()
-}
-
-// hasten gives all that is owed a turn: no attempt writes statuses any more.
-func (r *Recorder) hasten() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, retry := range r.retries {
-		r.turns = append(r.turns, retry.key)
-	}
-	r.retries = nil
-	for key, o := range r.owed {
-		if !o.scheduled {
-			o.scheduled = true
-			r.turns = append(r.turns, key)
-		}
-	}
-}
-
-// isOwed reports whether something is left for the background.
-func (o *owed) isOwed(ended bool) bool {
-	return len(o.changes) > 0 || o.prune || ended && len(o.statuses) > 0
-}
-
-// next returns the Placement whose change has waited longest. If it must yield to decisions, or if
-// only later retries are left, wait fires when next must be called again.
-func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.Time, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for len(r.retries) > 0 && !time.Now().Before(r.retries[0].at) {
-		r.turns = append(r.turns, r.retries[0].key)
-		r.retries = r.retries[1:]
-	}
-	for len(r.turns) > 0 {
-		key = r.turns[0]
-		o := r.owed[key]
-		if o == nil || !o.isOwed(ended) {
-			r.turns = r.turns[1:]
-			if o != nil {
-				o.scheduled = false
-			}
-			continue
-		}
-		if wait := min(recordPatience-time.Since(o.since), r.wait()); wait > 0 && !ended {
-			return key, time.After(wait), false
-		}
-		r.turns = r.turns[1:]
-		return key, nil, true
-	}
-	if len(r.retries) > 0 {
-		return key, time.After(time.Until(r.retries[0].at)), false
-	}
-	return key, nil, false
-}
-
-// schedule gives the Placement whose records were just written another turn if something is still
-// owed: at once, or after a failure later.
-func (r *Recorder) schedule(key types.NamespacedName, err error, ended bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		recordFailures.WithLabelValues(reasonOf(err)).Inc()
-	}
-	o := r.owed[key]
-	if o == nil {
-		return
-	}
-	if o.scheduled = o.isOwed(ended); !o.scheduled {
-		return
-	}
-	if err == nil {
-		o.failures = 0
-		r.turns = append(r.turns, key)
-		return
-	}
-	if o.failures++; o.failures == 1 && isRefusal(err) {
-		r.Log.Error(err, "The record of a published change is refused; it is tried again", "placement", key.String())
-	}
-	retry := laterTry{key, time.Now().Add(retryAfter(o.failures, err, ended))}
-	at, _ := slices.BinarySearchFunc(r.retries, retry, func(a, b laterTry) int {
-		return cmp.Or(a.at.Compare(b.at), -1)
-	})
-	r.retries = slices.Insert(r.retries, at, retry)
-}
-
-// retryAfter returns the time until the next try.
-func retryAfter(failures int, err error, ended bool) time.Duration {
-	switch {
-	case ended:
-		return flushRetry
-	case isRefusal(err):
-		return maxRecordRetry
-	}
-	return min(maxRecordRetry, recordRetry<<min(failures-1, 10))
-}
-
-func (r *Recorder) logGivenUp(key types.NamespacedName, err error) {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		r.Log.Info("A published change has no record: the namespace is being deleted", "placement", key.String())
-	} else {
-		r.Log.Error(err, "A published change has no record", "placement", key.String())
-	}
-}
-
-// logUnwritten logs what could not be written before the process ends.
-func (r *Recorder) logUnwritten() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, o := range r.owed {
-		if len(o.changes) > 0 {
-			r.Log.Error(nil, "A published change has no record: the process ends", "placement", key.String(), "revision", o.changes[0].revision)
-		}
-	}
 }
