@@ -59,7 +59,7 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 		return revision, nil
 	}
 	key := subject.Key()
-	if err := r.flush(ctx, key); err != nil && !isFinal(err) {
+	if err := r.writeChanges(ctx, key); err != nil && !isRefusal(err) {
 		return 0, err
 	}
 	if subject = r.Inventory.Subject(key); subject == nil {
@@ -72,12 +72,10 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	}
 	c.Generation, c.Profile = subject.Placement.Generation, scheduler.ProfileName(subject.Placement)
 	revision = max(revision, history.Last()) + 1
-	u := &unwritten{placement: subject.Placement, first: revision, revision: revision, change: c, at: metav1.NewTime(now.Truncate(time.Second))}
-	if err := r.writePublished(ctx, u); isFinal(err) {
-		// Another try would get the same answer, and without adoption nothing is decided.
-		recordFailures.WithLabelValues(reasonOf(err)).Inc()
-		log.FromContext(ctx).Error(err, "What other writers published has no record")
-		return revision, nil
+	u := &unwritten{first: revision, revision: revision, change: c, at: metav1.NewTime(now.Truncate(time.Second))}
+	if err := r.writePublished(ctx, subject.Placement, u); isRefusal(err) {
+		// The record is tried again in the background: without adoption nothing is decided.
+		r.queue(subject.Placement, func(o *owed) { o.addChange(u) })
 	} else if err != nil {
 		return 0, err
 	}

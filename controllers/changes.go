@@ -2,13 +2,14 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +24,8 @@ import (
 )
 
 // Recorder writes PlacementChanges: that of a held change before the status reports it, that of a
-// published change later, in the background. A nil Recorder writes nothing, for a hub that does not
-// serve PlacementChanges.
+// published change later, in the background. It is the owner of what attempts owe to records. A nil
+// Recorder writes nothing, for a hub that does not serve PlacementChanges.
 type Recorder struct {
 	Client client.Client
 	// Reader reads past all caches.
@@ -36,54 +37,23 @@ type Recorder struct {
 	Now          func() time.Time
 	NeedsRecords func() time.Duration
 
-	// writing is held while a published change is recorded: one at a time, so that the records of a
-	// Placement are written in order.
-	writing sync.Mutex
-
 	mu sync.Mutex
-	// unwritten are published changes without a record, one per Placement. turns are their keys,
-	// oldest first.
-	unwritten map[types.NamespacedName]*unwritten
-	turns     []types.NamespacedName
-	// retries are Placements whose record could not be written, with the time of the next try,
-	// oldest first.
+	// owed is what is not written yet. turns are Placements with changes for the background, oldest
+	// first; retries those whose record could not be written, by the time of the next try.
+	owed    map[types.NamespacedName]*owed
+	turns   []types.NamespacedName
 	retries []laterTry
 
 	// gate makes records yield to decisions, but no longer than recordPatience.
 	gate
 }
 
-// unwritten is one published change, or several that were merged.
-type unwritten struct {
-	placement       *v1alpha1.Placement
-	first, revision int64
-	change          changes.Change
-	at              metav1.Time
-	since           time.Time
-	// tried is the record that an earlier try may have created, without its status.
-	tried *berthv1alpha1.PlacementChange
-}
-
-// laterTry is a Placement whose record is tried again at a given time.
-type laterTry struct {
-	key types.NamespacedName
-	at  time.Time
-}
-
-// Time limits of the background writer.
-const (
-	// recordPatience is how long a record yields to decisions.
-	recordPatience = 30 * time.Second
-	// recordQuiet is how long no attempt has run before records are written: a change of the whole
-	// fleet starts attempts one after the other.
-	recordQuiet = time.Second
-	recordRetry = time.Second
-	recordFlush = 5 * time.Second
-)
-
-// NewRecorder returns a Recorder without unwritten changes.
+// NewRecorder returns a Recorder that owes nothing.
 func NewRecorder(c client.Client, reader client.Reader, inv *inventory.Inventory, log logr.Logger) *Recorder {
-	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, Now: time.Now, NeedsRecords: func() time.Duration { return 0 }, unwritten: map[types.NamespacedName]*unwritten{}, gate: newGate(recordQuiet)}
+	return &Recorder{
+		Client: c, Reader: reader, Inventory: inv, Log: log, Now: time.Now, NeedsRecords: func() time.Duration { return 0 },
+		owed: map[types.NamespacedName]*owed{}, gate: newGate(recordQuiet),
+	}
 }
 
 // Yield makes the background writer wait until recordQuiet after done is called, or until
@@ -98,99 +68,121 @@ func (r *Recorder) Yield() (done func()) {
 
 // Before writes the records that must exist before an attempt publishes or reports a held change.
 func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
+	pl, key := a.Snapshot.Subject.Placement, a.Snapshot.Subject.Key()
+	if record := a.Record(); record != nil {
+		r.cancelEnd(key, record.Name)
+	}
 	writes, err := a.RecordsBefore()
 	if err != nil || len(writes) == 0 {
 		return err
 	}
-	// Records are written in the order of their revisions.
-	if err := r.flush(ctx, a.Snapshot.Subject.Key()); err != nil {
+	// Records are written in the order of their revisions, unless one is refused: it must not hold
+	// back decisions.
+	queued := r.closeChanges(key)
+	if err := r.writeChanges(ctx, key); err != nil && !isRefusal(err) {
 		return err
 	}
 	for _, record := range writes {
-		if err := r.write(ctx, a.Snapshot.Subject.Placement, record); err != nil {
+		if slices.Contains(queued, record.Spec.Revision) {
+			// The record of a published change gets its status with the change.
+			continue
+		}
+		end := r.owedStatus(key, record.Name)
+		if end != nil {
+			record.Status = end.Status
+		}
+		begun := record.DeepCopy()
+		if err := r.write(ctx, pl, record); err != nil {
+			r.addUnsure(pl, begun)
 			return err
 		}
+		r.endWrite(key, record.Name, end)
 	}
 	a.SetRecorded()
 	return nil
 }
 
-// After updates the records of a successful attempt and queues the record of its published change.
-func (r *Recorder) After(ctx context.Context, a *scheduler.Attempt) error {
-	if r == nil || a.Err != nil {
+// Owe queues the record of the change that an attempt published, and the statuses of existing
+// records, before the first of them is written.
+func (r *Recorder) Owe(a *scheduler.Attempt) {
+	if r == nil {
+		return
+	}
+	statuses, recorded := a.RecordsAfter(), a.Err == nil && a.Recorded()
+	revision, change, published := a.History()
+	if len(statuses) == 0 && !recorded && !published && r.owedBy(a.Snapshot.Subject.Key()) == nil {
+		return
+	}
+	r.queue(a.Snapshot.Subject.Placement, func(o *owed) {
+		if record := a.Record(); record != nil && a.Err == nil {
+			o.dropProgress(record.Name, statuses)
+		}
+		for _, record := range statuses {
+			o.addStatus(record)
+		}
+		o.prune = o.prune || recorded || len(statuses) > 0
+		if published {
+			o.addChange(&unwritten{first: revision, revision: revision, change: change, at: metav1.NewTime(a.Snapshot.Now.Truncate(time.Second))})
+		}
+	})
+}
+
+// Write writes the owed statuses of existing records, and deletes those that history no longer
+// keeps. One that fails stays owed and does not affect the others. Attempts of one Placement call
+// it one after the other.
+func (r *Recorder) Write(ctx context.Context, key types.NamespacedName) error {
+	if r == nil {
 		return nil
 	}
-	writes := a.RecordsAfter()
-	for _, record := range writes {
-		if err := r.write(ctx, a.Snapshot.Subject.Placement, record); err != nil {
-			return err
-		}
-	}
-	if len(writes) > 0 || a.Recorded() {
-		if err := r.prune(ctx, a.Snapshot.Subject.Key()); err != nil {
-			return err
-		}
-	}
-	if revision, change, ok := a.History(); ok {
-		r.published(a, revision, change)
-	}
-	return nil
-}
-
-// published queues the record of a change, merged with the Placement's unwritten changes.
-func (r *Recorder) published(a *scheduler.Attempt, revision int64, change changes.Change) {
-	key := a.Snapshot.Subject.Key()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next := &unwritten{
-		placement: a.Snapshot.Subject.Placement, first: revision, revision: revision, change: change,
-		at: metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}, since: time.Now(),
-	}
-	if before := r.unwritten[key]; before != nil && before.placement.UID == next.placement.UID {
-		next.first, next.change, next.since, next.tried = before.first, changes.Merge(before.change, change), before.since, before.tried
-	} else {
-		r.turns = append(r.turns, key)
-	}
-	r.unwritten[key] = next
-	r.signal()
-}
-
-// flush writes the record of a Placement's unwritten changes, if there are any.
-func (r *Recorder) flush(ctx context.Context, key types.NamespacedName) error {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	r.mu.Lock()
-	u := r.unwritten[key]
-	delete(r.unwritten, key)
-	r.mu.Unlock()
-	if u == nil {
+	o := r.owedBy(key)
+	if o == nil {
 		return nil
 	}
-	if err := r.writePublished(ctx, u); err != nil {
-		if !isFinal(err) {
-			r.keepUnwritten(key, u)
+	r.checkUnsure(ctx, o)
+	var failures []error
+	for _, record := range r.statuses(o) {
+		if err := r.writeStatus(ctx, o.placement, record); err != nil {
+			recordFailures.WithLabelValues(reasonOf(err)).Inc()
+			failures = append(failures, err)
+			continue
 		}
-		return err
+		r.removeStatus(key, record)
 	}
-	return r.prune(ctx, key)
+	failures = append(failures, r.pruneOwed(ctx, key, o))
+	r.dropIfDone(key, o)
+	return errors.Join(failures...)
 }
 
-// keepUnwritten keeps changes whose record could not be written, merged with later ones.
-func (r *Recorder) keepUnwritten(key types.NamespacedName, u *unwritten) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch next := r.unwritten[key]; {
-	case next == nil:
-		r.unwritten[key] = u
-	case next.placement.UID == u.placement.UID:
-		next.first, next.change, next.since, next.tried = u.first, changes.Merge(u.change, next.change), u.since, u.tried
+// writeStatus writes the status of an existing record. If a user edited the record meanwhile, for
+// example approved it, the edit stays. A record that is gone, or that another writer ended, needs
+// no status.
+func (r *Recorder) writeStatus(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
+	var err error
+	for range statusTries {
+		next := record.DeepCopy()
+		if err = r.write(ctx, pl, next); !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+		existing := &berthv1alpha1.PlacementChange{}
+		if readErr := r.Reader.Get(ctx, client.ObjectKeyFromObject(record), existing); apierrors.IsNotFound(readErr) {
+			return nil
+		} else if readErr != nil {
+			return err
+		}
+		if existing.UID != record.UID || !changes.IsOpen(existing) {
+			r.assume(existing)
+			return nil
+		}
+		existing.Status = record.Status
+		record = existing
 	}
+	return err
 }
 
 // writePublished writes the record of a published change. If an earlier try created a record of
 // another name, this one covers it, and the earlier one is deleted.
-func (r *Recorder) writePublished(ctx context.Context, u *unwritten) error {
-	record, err := changes.NewRecord(u.placement, u.first, u.revision, u.change)
+func (r *Recorder) writePublished(ctx context.Context, pl *v1alpha1.Placement, u *unwritten) error {
+	record, err := changes.NewRecord(pl, u.first, u.revision, u.change)
 	if err != nil {
 		return err
 	}
@@ -198,12 +190,12 @@ func (r *Recorder) writePublished(ctx context.Context, u *unwritten) error {
 		Phase: berthv1alpha1.PhasePublished, StartTime: &u.at, PermittedTime: &u.at, LastProgressTime: &u.at, CompletionTime: &u.at,
 	}
 	if u.tried != nil && u.tried.Name != record.Name {
-		if err := r.deleteCovered(ctx, u.placement, u.tried); err != nil {
+		if err := r.deleteCovered(ctx, pl, u.tried); err != nil {
 			return fmt.Errorf("deleting PlacementChange %s/%s, which revision %d covers: %w", record.Namespace, u.tried.Name, u.revision, err)
 		}
 	}
 	u.tried = record.DeepCopy()
-	return r.write(ctx, u.placement, record)
+	return r.write(ctx, pl, record)
 }
 
 // deleteCovered deletes a record of an earlier try that a merged record covers. The try may have
@@ -220,65 +212,107 @@ func (r *Recorder) deleteCovered(ctx context.Context, pl *v1alpha1.Placement, tr
 	return client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID}))
 }
 
-// isUnfinished is true if an existing record belongs to the Placement, has the wanted spec, and has
-// no status.
-func isUnfinished(pl *v1alpha1.Placement, existing, wanted *berthv1alpha1.PlacementChange) bool {
-	return pl.Controls(existing) && existing.Status.Phase == "" && equality.Semantic.DeepEqual(existing.Spec, wanted.Spec)
-}
-
 // write creates a record with its status, or writes the status of one that exists.
 func (r *Recorder) write(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
-	before := berthv1alpha1.ChangePhase("")
-	if record.ResourceVersion == "" {
-		if err := r.create(ctx, pl, record); err != nil {
+	created := record.ResourceVersion == ""
+	if created {
+		written, err := r.create(ctx, pl, record)
+		if err != nil {
 			return fmt.Errorf("creating PlacementChange %s/%s: %w", record.Namespace, record.Name, err)
 		}
-	} else {
-		before = berthv1alpha1.PhaseHeld
+		if written {
+			return nil
+		}
 	}
 	if err := r.Client.Status().Update(ctx, record); err != nil {
-		return fmt.Errorf("writing the status of PlacementChange %s/%s: %w", record.Namespace, record.Name, err)
+		if written, readErr := r.isWritten(ctx, record); !written || readErr != nil {
+			return fmt.Errorf("writing the status of PlacementChange %s/%s: %w", record.Namespace, record.Name, err)
+		}
 	}
-	record.ManagedFields = nil
-	r.Inventory.AssumeRecord(record)
-	if before == berthv1alpha1.PhaseHeld && record.Status.CompletionTime != nil && record.Status.StartTime != nil {
-		permitSeconds.WithLabelValues(string(record.Status.Phase)).Observe(record.Status.CompletionTime.Sub(record.Status.StartTime.Time).Seconds())
+	r.assume(record)
+	if !created {
+		observeEnd(record)
 	}
 	return nil
 }
 
-// create creates a record, or completes the same record of an interrupted try. It first deletes a
-// record of the same name that belonged to a deleted Placement. It fails if another writer, such as
-// a former leader, has recorded the revision: the Placement is then decided again.
-func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
+// observeEnd measures how long a change was held that ended.
+func observeEnd(record *berthv1alpha1.PlacementChange) {
+	if status := &record.Status; status.CompletionTime != nil && status.StartTime != nil {
+		permitSeconds.WithLabelValues(string(status.Phase)).Observe(status.CompletionTime.Sub(status.StartTime.Time).Seconds())
+	}
+}
+
+// isWritten reads a record after a failed write of its status, and reports whether only the
+// response was lost. The record is then the one that was read.
+func (r *Recorder) isWritten(ctx context.Context, record *berthv1alpha1.PlacementChange) (bool, error) {
+	existing := &berthv1alpha1.PlacementChange{}
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(record), existing); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if existing.UID != record.UID || !equality.Semantic.DeepEqual(existing.Status, record.Status) {
+		return false, nil
+	}
+	*record = *existing
+	return true, nil
+}
+
+func (r *Recorder) assume(record *berthv1alpha1.PlacementChange) {
+	record.ManagedFields = nil
+	r.Inventory.AssumeRecord(record)
+}
+
+// errOtherRecord: another writer, such as a former leader, has recorded the revision.
+var errOtherRecord = errors.New("another record has the revision")
+
+// create creates a record without its status, or finds the same record of an interrupted try;
+// written is true if that has its status, too. It first deletes a record of the same name that
+// belonged to a deleted Placement. It fails with errOtherRecord if another writer has recorded the
+// revision; what is not published yet is then decided again.
+func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) (written bool, err error) {
 	status := record.Status
-	err := r.Client.Create(ctx, record)
+	err = r.Client.Create(ctx, record)
 	record.Status = status
 	if !apierrors.IsAlreadyExists(err) {
-		return err
+		return false, err
 	}
 	existing := &berthv1alpha1.PlacementChange{}
 	if readErr := r.Reader.Get(ctx, client.ObjectKeyFromObject(record), existing); readErr != nil {
-		return fmt.Errorf("%w; reading it: %w", err, readErr)
+		return false, fmt.Errorf("%w; reading it: %w", err, readErr)
 	}
-	if isUnfinished(pl, existing, record) {
+	own := pl.Controls(existing)
+	switch same := own && equality.Semantic.DeepEqual(existing.Spec, record.Spec); {
+	case same && existing.Status.Phase == "":
 		record.UID, record.ResourceVersion = existing.UID, existing.ResourceVersion
-		return nil
-	}
-	if pl.Controls(existing) {
-		existing.ManagedFields = nil
-		r.Inventory.AssumeRecord(existing)
-		return err
-	}
-	if existing.CreationTimestamp.After(pl.CreationTimestamp.Time) && !pl.CreationTimestamp.IsZero() {
+		return false, nil
+	case same && existing.Status.Phase == status.Phase:
+		r.assume(existing)
+		return true, nil
+	case own && !r.isAbandoned(existing, record):
+		r.assume(existing)
+		return false, fmt.Errorf("%w: %w", errOtherRecord, err)
+	case !own && existing.CreationTimestamp.After(pl.CreationTimestamp.Time) && !pl.CreationTimestamp.IsZero():
 		// The record belongs to a later Placement of the same name. This process has not seen the
 		// deletion of its own one yet.
-		return err
+		return false, fmt.Errorf("%w: %w", errOtherRecord, err)
 	}
+	return false, r.replace(ctx, existing, record)
+}
+
+// isAbandoned reports whether this process created the existing record for a change that it did
+// not make, because the write of the record failed. Another change was published under its
+// revision.
+func (r *Recorder) isAbandoned(existing, wanted *berthv1alpha1.PlacementChange) bool {
+	return wanted.Status.Phase == berthv1alpha1.PhasePublished && r.isUnsure(existing)
+}
+
+// replace deletes an existing record and creates another one of that name.
+func (r *Recorder) replace(ctx context.Context, existing, record *berthv1alpha1.PlacementChange) error {
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID})); err != nil {
 		return fmt.Errorf("deleting the one that a deleted Placement left: %w", err)
 	}
-	err = r.Client.Create(ctx, record)
+	status := record.Status
+	err := r.Client.Create(ctx, record)
 	record.Status = status
 	if apierrors.IsAlreadyExists(err) && len(existing.Finalizers) > 0 {
 		// This is no race: finalizers keep the old record. The status must name them.
@@ -295,105 +329,11 @@ func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
 		return nil
 	}
 	needs := changes.NeedsOf(subject.Placement, subject.Policies, subject.LastNames(), r.NeedsRecords(), r.Now())
+	var failures []error
 	for _, record := range changes.History(subject.Records).Surplus(&needs) {
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, record, client.Preconditions{UID: &record.UID})); err != nil {
-			return fmt.Errorf("deleting PlacementChange %s/%s, which history no longer keeps: %w", record.Namespace, record.Name, err)
+			failures = append(failures, fmt.Errorf("deleting PlacementChange %s/%s, which history no longer keeps: %w", record.Namespace, record.Name, err))
 		}
 	}
-	return nil
-}
-
-// Forget drops the unwritten changes of a deleted Placement.
-func (r *Recorder) Forget(key types.NamespacedName) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.unwritten, key)
-}
-
-// Run writes records in the background. When ctx ends, it writes the remaining ones at once, for at
-// most recordFlush.
-func (r *Recorder) Run(ctx context.Context) {
-	if r == nil {
-		return
-	}
-	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(recordFlush, cancel) })()
-	for writing.Err() == nil {
-		ended := ctx.Err() != nil
-		key, wait, ok := r.next(ended)
-		switch {
-		case ok:
-			if err := r.flush(writing, key); err != nil {
-				r.retry(key, err, ended)
-			}
-		case ended:
-			return
-		default:
-			select {
-			case <-r.changed:
-			case <-wait:
-			case <-ctx.Done():
-			}
-		}
-	}
-}
-
-// next returns the Placement whose change has waited longest. If it must yield to decisions, or if
-// only later retries are left, wait fires when next must be called again.
-func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.Time, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for len(r.retries) > 0 && (ended || !time.Now().Before(r.retries[0].at)) {
-		r.turns = append(r.turns, r.retries[0].key)
-		r.retries = r.retries[1:]
-	}
-	for len(r.turns) > 0 {
-		key = r.turns[0]
-		u := r.unwritten[key]
-		if u == nil {
-			r.turns = r.turns[1:]
-			continue
-		}
-		if wait := min(recordPatience-time.Since(u.since), r.wait()); wait > 0 && !ended {
-			return key, time.After(wait), false
-		}
-		r.turns = r.turns[1:]
-		return key, nil, true
-	}
-	if len(r.retries) > 0 {
-		return key, time.After(time.Until(r.retries[0].at)), false
-	}
-	return key, nil, false
-}
-
-// isFinal is true for an error that another try would get again.
-func isFinal(err error) bool {
-	return apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
-		apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// retry schedules another try. It gives up when Run is ending, and after a final error: the
-// Placement or its namespace is going, or another record has the revision.
-func (r *Recorder) retry(key types.NamespacedName, err error, ended bool) {
-	recordFailures.WithLabelValues(reasonOf(err)).Inc()
-	if isFinal(err) || ended {
-		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			r.Log.Info("A published change has no record: the namespace is being deleted", "placement", key.String())
-		} else {
-			r.Log.Error(err, "A published change has no record", "placement", key.String())
-		}
-		if ended {
-			r.Forget(key)
-		}
-		return
-	}
-	r.mu.Lock()
-	if r.unwritten[key] != nil {
-		r.retries = append(r.retries, laterTry{key, time.Now().Add(recordRetry)})
-	}
-	r.mu.Unlock()
+	return errors.Join(failures...)
 }

@@ -2,8 +2,8 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,11 +27,19 @@ func recordKey(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "n", Name: name}
 }
 
-// describeUnwritten is "first-last +added -removed: cause", or nothing.
-func describeUnwritten(u *unwritten) string {
-	if u == nil {
+// describeUnwritten are changes as "first-last +added -removed: cause".
+func describeUnwritten(o *owed) string {
+	if o == nil {
 		return ""
 	}
+	var all []string
+	for _, u := range o.changes {
+		all = append(all, describeChange(u))
+	}
+	return strings.Join(all, "; ")
+}
+
+func describeChange(u *unwritten) string {
 	return fmt.Sprintf("%d-%d +%s -%s: %s", u.first, u.revision, strings.Join(u.change.Added, ""), strings.Join(u.change.Removed, ""), u.change.Cause)
 }
 
@@ -40,11 +48,12 @@ func TestPublishedChangesAreQueued(t *testing.T) {
 		l := newTestRecorder(t)
 		began := time.Now()
 		l.publish(4, "a", "b")
-		u := l.unwritten[placementKey]
-		if got, want := describeUnwritten(u), "4-4 +b -a: cause 4"; got != want {
-			t.Errorf("queued is %q, want %q", got, want)
+		o := l.owed[placementKey]
+		if got, want := describeUnwritten(o), "4-4 +b -a: cause 4"; got != want {
+			t.Fatalf("queued is %q, want %q", got, want)
 		}
-		if u.placement != l.pl || !u.at.Time.Equal(fixture.Now) || !u.since.Equal(began) || u.tried != nil {
+		u := o.changes[0]
+		if o.placement != l.pl || !u.at.Time.Equal(fixture.Now) || !o.since.Equal(began) || u.tried != nil {
 			t.Errorf("queued is %+v", u)
 		}
 		if len(l.changed) != 1 {
@@ -54,25 +63,20 @@ func TestPublishedChangesAreQueued(t *testing.T) {
 		u.tried = &berthv1alpha1.PlacementChange{}
 		time.Sleep(time.Second)
 		l.publish(5, "b", "bc")
-		merged := l.unwritten[placementKey]
-		if got, want := describeUnwritten(merged), "4-5 +bc -a: cause 5"; got != want {
+		if got, want := describeUnwritten(o), "4-5 +bc -a: cause 5"; got != want {
 			t.Errorf("queued is %q, want %q", got, want)
 		}
-		if !merged.since.Equal(began) || merged.tried != u.tried {
-			t.Errorf("queued is %+v", merged)
-		}
-		if len(l.changed) != 1 {
-			t.Error("the second change does not wake the background")
+		if !o.since.Equal(began) || o.changes[0].tried != u.tried {
+			t.Errorf("queued is %+v", o.changes[0])
 		}
 		if diff := cmp.Diff([]types.NamespacedName{placementKey}, l.turns); diff != "" {
 			t.Errorf("turns (-want +got):\n%s", diff)
 		}
 		// A Placement that is created again has a history of its own, and another turn.
-		l.pl = l.pl.DeepCopy()
-		l.pl.UID = "second"
+		l.createAgain()
 		l.publish(1, "a", "d")
-		again := l.unwritten[placementKey]
-		if got, want := describeUnwritten(again), "1-1 +d -a: cause 1"; got != want || !again.since.Equal(began.Add(time.Second)) || again.tried != nil {
+		again := l.owed[placementKey]
+		if got, want := describeUnwritten(again), "1-1 +d -a: cause 1"; got != want || !again.since.Equal(began.Add(time.Second)) || again.changes[0].tried != nil {
 			t.Errorf("queued is %q, want %q: %+v", got, want, again)
 		}
 		if diff := cmp.Diff([]types.NamespacedName{placementKey, placementKey}, l.turns); diff != "" {
@@ -81,46 +85,42 @@ func TestPublishedChangesAreQueued(t *testing.T) {
 	})
 }
 
-func TestPutBack(t *testing.T) {
+// TestMergedChanges: what is published while a record is written is merged if that fails, unless a
+// later record was written first.
+func TestMergedChanges(t *testing.T) {
+	tried := &berthv1alpha1.PlacementChange{}
 	tests := map[string]struct {
-		meanwhile func(l *testRecorder)
-		want      string
-		wantSince time.Duration
-		wantTried bool
+		closed, succeeds bool
+		want             string
+		wantTried        bool
 	}{
-		"nothing was published meanwhile": {meanwhile: func(*testRecorder) {}, want: "1-2 +b -a: cause 2", wantTried: true},
-		"a change was published meanwhile": {
-			meanwhile: func(l *testRecorder) { l.publish(3, "b", "bc") }, want: "1-3 +bc -a: cause 3", wantTried: true,
-		},
-		"the Placement was created again": {
-			meanwhile: func(l *testRecorder) {
-				l.pl = l.pl.DeepCopy()
-				l.pl.UID = "second"
-				l.publish(1, "c", "d")
-			},
-			want: "1-1 +d -c: cause 1", wantSince: time.Second,
-		},
+		"the record is written":          {succeeds: true, want: "3-3 +c -: cause 3"},
+		"it fails":                       {want: "1-3 +bc -a: cause 3", wantTried: true},
+		"it fails, and another is newer": {closed: true, want: "1-2 +b -a: cause 2; 3-3 +c -: cause 3", wantTried: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := newTestRecorder(t)
-				l.publish(1, "a", "x")
-				l.publish(2, "x", "b")
-				u := l.unwritten[placementKey]
-				u.tried = &berthv1alpha1.PlacementChange{}
-				l.Forget(placementKey)
-				time.Sleep(time.Second)
-				tc.meanwhile(l)
-				l.keepUnwritten(placementKey, u)
-				got := l.unwritten[placementKey]
-				if describeUnwritten(got) != tc.want {
-					t.Errorf("queued is %q, want %q", describeUnwritten(got), tc.want)
-				}
-				if since := got.since.Sub(u.since); since != tc.wantSince || (got.tried == u.tried) != tc.wantTried {
-					t.Errorf("it waits since %s, want %s; tried: %v", since, tc.wantSince, got.tried)
-				}
-			})
+			l := newTestRecorder(t)
+			l.publish(1, "a", "x")
+			l.publish(2, "x", "b")
+			o := l.owed[placementKey]
+			_, u := l.beginChange(o, 0)
+			u.tried = tried
+			if tc.closed {
+				l.closeChanges(placementKey)
+			}
+			l.publish(3, "b", "bc")
+			if got, want := describeUnwritten(o), "1-2 +b -a: cause 2; 3-3 +c -: cause 3"; got != want {
+				t.Errorf("while it is written: %q, want %q", got, want)
+			}
+			err := errBroken
+			if tc.succeeds {
+				err = nil
+			}
+			l.endChange(o, u, err)
+			if got := describeUnwritten(o); got != tc.want || (o.changes[0].tried == tried) != tc.wantTried {
+				t.Errorf("queued is %q, want %q; tried: %v", got, tc.want, o.changes[0].tried)
+			}
 		})
 	}
 }
@@ -128,10 +128,13 @@ func TestPutBack(t *testing.T) {
 func TestNextRecord(t *testing.T) {
 	waiting := func(r *Recorder, name string, age time.Duration) {
 		r.turns = append(r.turns, recordKey(name))
-		r.unwritten[recordKey(name)] = &unwritten{since: time.Now().Add(-age)}
+		r.owed[recordKey(name)] = &owed{prune: true, scheduled: true, since: time.Now().Add(-age)}
+	}
+	status := func(r *Recorder, name string) {
+		r.owed[recordKey(name)] = &owed{statuses: []*berthv1alpha1.PlacementChange{{}}}
 	}
 	retried := func(r *Recorder, name string, after time.Duration) {
-		r.unwritten[recordKey(name)] = &unwritten{since: time.Now()}
+		r.owed[recordKey(name)] = &owed{prune: true, scheduled: true, since: time.Now()}
 		r.retries = append(r.retries, laterTry{recordKey(name), time.Now().Add(after)})
 	}
 	tests := map[string]struct {
@@ -160,7 +163,9 @@ func TestNextRecord(t *testing.T) {
 		"it yields no more at the end":      {prepare: func(r *Recorder) { r.Yield(); waiting(r, "a", 0) }, ended: true, want: []string{"a"}},
 		"a retry":                           {prepare: func(r *Recorder) { retried(r, "a", time.Second) }, wantWait: time.Second, wantRetries: 1},
 		"a retry whose time has come":       {prepare: func(r *Recorder) { retried(r, "a", 0) }, want: []string{"a"}},
-		"a retry at the end":                {prepare: func(r *Recorder) { retried(r, "a", time.Second); retried(r, "b", time.Minute) }, ended: true, want: []string{"a", "b"}},
+		"a retry at the end":                {prepare: func(r *Recorder) { retried(r, "a", time.Second); retried(r, "b", time.Minute); r.hasten() }, ended: true, want: []string{"a", "b"}},
+		"a status":                          {prepare: func(r *Recorder) { status(r, "a") }},
+		"a status at the end":               {prepare: func(r *Recorder) { status(r, "a"); r.hasten() }, ended: true, want: []string{"a"}},
 		"one of two retries":                {prepare: func(r *Recorder) { retried(r, "a", -1); retried(r, "b", 1) }, want: []string{"a"}, wantWait: 1, wantRetries: 1},
 		"a retry does not delay others":     {prepare: func(r *Recorder) { retried(r, "a", time.Second); waiting(r, "b", 0) }, want: []string{"b"}, wantWait: time.Second, wantRetries: 1},
 		"a retry comes after those waiting": {prepare: func(r *Recorder) { retried(r, "a", 0); waiting(r, "b", 0) }, want: []string{"b", "a"}},
@@ -222,31 +227,31 @@ func failuresOf(t *testing.T, reason string) float64 {
 	return 0
 }
 
+// TestRetryOfRecords: what fails is tried again, later each time; what is refused is logged once.
 func TestRetryOfRecords(t *testing.T) {
 	conflict := apierrors.NewConflict(recordResource, "p-1", nil)
+	terminating := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
+	}}
+	const minute = time.Minute
 	tests := map[string]struct {
-		err       error
-		ended     bool
-		forgotten bool
-		// wantRetry is true if the record is written again, wantKept if its change is remembered.
-		wantRetry, wantKept bool
-		wantLine            bool
-		// wantInfo is true if the line is no error.
-		wantInfo bool
+		err   error
+		ended bool
+		// want are the times until the next tries; none if the record is given up.
+		want     []time.Duration
+		wantLine string
 	}{
-		"another try":             {err: conflict, wantRetry: true, wantKept: true},
-		"the Placement is gone":   {err: conflict, forgotten: true},
-		"the end":                 {err: conflict, ended: true, wantLine: true},
-		"another record is there": {err: errExists, wantKept: true, wantLine: true},
-		"the namespace is gone":   {err: errGone, wantKept: true, wantLine: true, wantInfo: true},
-		"the namespace is going": {err: &apierrors.StatusError{ErrStatus: metav1.Status{
-			Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
-		}}, wantKept: true, wantLine: true, wantInfo: true},
-		"the right is missing":         {err: apierrors.NewForbidden(recordResource, "p-1", nil), wantKept: true, wantLine: true},
-		"the record is invalid":        {err: apierrors.NewInvalid(berthv1alpha1.GroupVersion.WithKind("PlacementChange").GroupKind(), "p-1", nil), wantKept: true, wantLine: true},
-		"the record is too large":      {err: apierrors.NewRequestEntityTooLargeError("too large"), wantKept: true, wantLine: true},
-		"a final error at the end":     {err: errExists, ended: true, wantLine: true},
-		"an error that is not the API": {err: errBroken, wantRetry: true, wantKept: true},
+		"a conflict":                   {err: conflict, want: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
+		"an error that is not the API": {err: errBroken, want: []time.Duration{time.Second, 2 * time.Second}},
+		"for long":                     {err: errBroken, want: []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9, 32e9, minute, minute}},
+		"the end":                      {err: conflict, ended: true, want: []time.Duration{flushRetry, flushRetry}},
+		"a refusal at the end":         {err: errGone, ended: true, want: []time.Duration{flushRetry}, wantLine: "is refused"},
+		"the namespace is gone":        {err: errGone, want: []time.Duration{minute, minute}, wantLine: "is refused"},
+		"the right is missing":         {err: apierrors.NewForbidden(recordResource, "p-1", nil), want: []time.Duration{minute}, wantLine: "is refused"},
+		"the record is invalid":        {err: apierrors.NewInvalid(berthv1alpha1.GroupVersion.WithKind("PlacementChange").GroupKind(), "p-1", nil), want: []time.Duration{minute}, wantLine: "is refused"},
+		"the record is too large":      {err: apierrors.NewRequestEntityTooLargeError("too large"), want: []time.Duration{minute}, wantLine: "is refused"},
+		"another record is there":      {err: fmt.Errorf("%w: %w", errOtherRecord, errExists), wantLine: "has no record"},
+		"the namespace is going":       {err: terminating, wantLine: "the namespace is being deleted"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -254,36 +259,31 @@ func TestRetryOfRecords(t *testing.T) {
 				l := newTestRecorder(t)
 				var lines []string
 				l.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-				if !tc.forgotten {
-					l.unwritten[placementKey] = &unwritten{}
+				l.publish(1, "a", "b")
+				l.next(true)
+				before, tries := failuresOf(t, reasonOf(tc.err)), max(1, len(tc.want))
+				for i := range tries {
+					l.failures = []error{tc.err}
+					l.schedule(placementKey, l.flush(t.Context(), placementKey), tc.ended)
+					var want []laterTry
+					if i < len(tc.want) {
+						want = []laterTry{{placementKey, time.Now().Add(tc.want[i])}}
+					}
+					if diff := cmp.Diff(want, l.retries, cmp.AllowUnexported(laterTry{})); diff != "" {
+						t.Errorf("retries after failure %d (-want +got):\n%s", i+1, diff)
+					}
+					l.retries = nil
 				}
-				before := failuresOf(t, reasonOf(tc.err))
-				l.retry(placementKey, tc.err, tc.ended)
-				if got := failuresOf(t, reasonOf(tc.err)) - before; got != 1 {
-					t.Errorf("%v failures are counted", got)
+				if got := failuresOf(t, reasonOf(tc.err)) - before; got != float64(tries) {
+					t.Errorf("%v failures are counted, want %d", got, tries)
 				}
-				var want []laterTry
-				if tc.wantRetry {
-					want = []laterTry{{placementKey, time.Now().Add(time.Second)}}
-				}
-				if diff := cmp.Diff(want, l.retries, cmp.AllowUnexported(laterTry{})); diff != "" {
-					t.Errorf("retries (-want +got):\n%s", diff)
-				}
-				if kept := l.unwritten[placementKey] != nil; kept != tc.wantKept {
+				if kept := l.owed[placementKey] != nil; kept != (len(tc.want) > 0) {
 					t.Errorf("the change is kept: %t", kept)
 				}
-				var wantLines []string
-				if tc.wantLine {
-					wantLines = []string{`"A published change has no record`}
-				}
-				expectLines(t, lines, wantLines...)
-				for _, line := range lines {
-					if !strings.Contains(line, `"placement"="n/p"`) {
-						t.Errorf("the line does not name the Placement: %s", line)
-					}
-					if info := strings.Contains(line, `"level"=0`); info != tc.wantInfo {
-						t.Errorf("info: %t: %s", info, line)
-					}
+				if tc.wantLine == "" {
+					expectLines(t, lines)
+				} else if len(lines) != 1 || !strings.Contains(lines[0], tc.wantLine) || !strings.Contains(lines[0], `"placement"="n/p"`) {
+					t.Errorf("the log is %q", lines)
 				}
 			})
 		})
@@ -319,8 +319,9 @@ func TestBackgroundOfRecords(t *testing.T) {
 	written := []string{"1 Published +b -a"}
 	var done func()
 	tests := map[string]struct {
-		steps []step
-		want  []string
+		steps    []step
+		want     []string
+		wantTook time.Duration
 	}{
 		"at once": {steps: []step{{do: func(l *testRecorder) { l.publish(1, "a", "b") }, want: written}}, want: written},
 		"after the attempt": {steps: []step{
@@ -344,7 +345,14 @@ func TestBackgroundOfRecords(t *testing.T) {
 		"at the end": {steps: []step{{do: func(l *testRecorder) { l.Yield(); l.publish(1, "a", "b") }}}, want: written},
 		"a failure at the end": {steps: []step{
 			{do: func(l *testRecorder) { l.Yield(); l.failures = []error{busy}; l.publish(1, "a", "b") }},
-		}},
+		}, want: written, wantTook: flushRetry},
+		"failures at the end": {steps: []step{
+			{do: func(l *testRecorder) {
+				l.Yield()
+				l.failures = slices.Repeat([]error{busy}, 100)
+				l.publish(1, "a", "b")
+			}},
+		}, wantTook: recordFlush},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -359,8 +367,8 @@ func TestBackgroundOfRecords(t *testing.T) {
 						t.Errorf("records after step %d (-want +got):\n%s", i, diff)
 					}
 				}
-				if took := stop(); took != 0 {
-					t.Errorf("it ended after %s", took)
+				if took := stop(); took != tc.wantTook {
+					t.Errorf("it ended after %s, want %s", took, tc.wantTook)
 				}
 				if diff := cmp.Diff(tc.want, l.records(t)); diff != "" {
 					t.Errorf("records at the end (-want +got):\n%s", diff)
@@ -378,13 +386,13 @@ func TestAnEndBoundsTheTimeOfRecords(t *testing.T) {
 		l.Client = slowWrites{l.Client}
 		defer l.Yield()()
 		stop := runRecorder(t, l)
-		l.turns, l.unwritten[recordKey("q")] = append(l.turns, recordKey("q")), &unwritten{placement: l.pl, since: time.Now()}
 		l.publish(1, "a", "b")
+		l.turns, l.owed[recordKey("q")] = append(l.turns, recordKey("q")), &owed{prune: true, since: time.Now()}
 		time.Sleep(time.Second)
 		if took := stop(); took != 5*time.Second {
 			t.Errorf("it ended after %s, want 5s", took)
 		}
-		if l.unwritten[placementKey] == nil {
+		if o := l.owed[recordKey("q")]; o == nil || !o.prune {
 			t.Error("another write began")
 		}
 	})
@@ -396,27 +404,4 @@ type slowWrites struct{ client.Client }
 func (slowWrites) Create(ctx context.Context, _ client.Object, _ ...client.CreateOption) error {
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-func TestFinalErrorsAreNotPutBack(t *testing.T) {
-	tests := map[string]struct {
-		err  error
-		want string
-	}{
-		"final":     {err: errGone},
-		"not final": {err: errBroken, want: "1-1 +b -a: cause 1"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			l := newTestRecorder(t)
-			l.publish(1, "a", "b")
-			l.failures = []error{tc.err}
-			if err := l.flush(t.Context(), placementKey); !errors.Is(err, tc.err) {
-				t.Errorf("got error %v, want %v", err, tc.err)
-			}
-			if got := describeUnwritten(l.unwritten[placementKey]); got != tc.want {
-				t.Errorf("queued is %q, want %q", got, tc.want)
-			}
-		})
-	}
 }

@@ -148,7 +148,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 		"the record cannot be written": {
 			outcome: scheduler.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
 			prepare: func(_ *testing.T, l *testRecorder, _ *scheduler.Attempt) { l.statusFailures = []error{errBroken} },
-			want:    []string{"1 Held +z -"}, wantErr: errBroken,
+			want:    []string{"1 Held +z -"}, wantErr: errBroken, wantQueued: 3,
 		},
 		"old records are deleted after a write": {
 			outcome: scheduler.Published,
@@ -189,7 +189,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 				a.SetRecorded()
 				l.deleteFailure = errBroken
 			},
-			want: []string{"1 Superseded +z -", "2 Superseded +z -"}, wantErr: errBroken,
+			want: []string{"1 Superseded +z -", "2 Superseded +z -"}, wantErr: errBroken, wantQueued: 3,
 		},
 	}
 	for name, tc := range tests {
@@ -202,15 +202,16 @@ func TestRecordsAfterPublication(t *testing.T) {
 			if tc.prepare != nil {
 				tc.prepare(t, l, a)
 			}
-			if err := l.After(t.Context(), a); !errors.Is(err, tc.wantErr) {
+			l.Owe(a)
+			if err := l.Write(t.Context(), placementKey); !errors.Is(err, tc.wantErr) {
 				t.Errorf("got error %v, want %v", err, tc.wantErr)
 			}
 			if diff := cmp.Diff(tc.want, l.records(t)); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
 			}
 			var queued int64
-			if u := l.unwritten[placementKey]; u != nil {
-				queued = u.revision
+			if o := l.owed[placementKey]; o != nil && len(o.changes) > 0 {
+				queued = o.changes[0].revision
 			}
 			if queued != tc.wantQueued {
 				t.Errorf("the record of revision %d is queued, want %d", queued, tc.wantQueued)
@@ -466,9 +467,7 @@ func TestPublishedRecordTimes(t *testing.T) {
 	l := newTestRecorder(t)
 	a := l.attempt(scheduler.Published, 1, "c")
 	a.Snapshot.Now = fixture.Now.Add(1500 * time.Millisecond)
-	if err := l.After(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	l.Owe(a)
 	if err := l.flush(t.Context(), placementKey); err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,17 @@ func (l *testRecorder) publish(revision int64, from, to string) {
 	a := &scheduler.Attempt{Result: &scheduler.Result{Snapshot: &framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{Placement: l.pl}}}}
 	change := changes.NewChange(letters(from), letters(to))
 	change.Cause = fmt.Sprint("cause ", revision)
-	l.published(a, revision, change)
+	l.queue(l.pl, func(o *owed) {
+		o.addChange(&unwritten{first: revision, revision: revision, change: change, at: metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}})
+	})
+}
+
+// createAgain has the Placement deleted and created again.
+func (l *testRecorder) createAgain() {
+	l.Inventory.Delete(l.pl)
+	l.pl = l.pl.DeepCopy()
+	l.pl.UID = "second"
+	l.Inventory.Update(l.pl)
 }
 
 // records are those on the hub, as "1 Published +b -a".
@@ -184,10 +194,6 @@ func TestRecorder(t *testing.T) {
 			l.publish(1, "a", "b")
 			l.during = func() { l.publish(2, "b", "bc") }
 			flush(t, l, false)
-			if key, _, ok := l.next(false); !ok || key != placementKey {
-				t.Error("it has no turn")
-			}
-			flush(t, l, false)
 		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
 		"one that is published while the one before fails is merged": {do: func(t *testing.T, l *testRecorder) {
 			l.failures = []error{conflict}
@@ -212,36 +218,43 @@ func TestRecorder(t *testing.T) {
 			flush(t, l, false)
 		}, want: []string{"1-2 Published +bc -a"}},
 		"a record whose status was written, with a lost response, is covered, too": {do: func(t *testing.T, l *testRecorder) {
-			l.lostResponse = conflict
+			l.lostResponse, l.readFailure = conflict, errBroken
 			l.publish(1, "a", "b")
 			flush(t, l, true)
+			l.readFailure = nil
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
 		}, want: []string{"1-2 Published +bc -a"}},
+		"a record whose status was written, with a lost response, is read": {do: func(t *testing.T, l *testRecorder) {
+			l.lostResponse = conflict
+			l.publish(1, "a", "b")
+			flush(t, l, false)
+		}, want: []string{"1 Published +b -a"}},
 		"a record that fails waits, others do not": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			l.failures = []error{conflict}
 			key, _, _ := l.next(false)
-			l.retry(key, l.flush(t.Context(), key), false)
+			l.schedule(key, l.flush(t.Context(), key), false)
 			other := types.NamespacedName{Namespace: "n", Name: "other"}
-			l.turns, l.unwritten[other] = append(l.turns, other), &unwritten{}
+			l.turns, l.owed[other] = append(l.turns, other), &owed{prune: true}
 			if key, _, ok := l.next(false); !ok || key != other {
 				t.Errorf("next is %v, %v", key, ok)
 			}
 			if _, wait, ok := l.next(false); ok || wait == nil {
 				t.Errorf("the next try has to wait")
 			}
+			l.hasten()
 			if key, _, ok := l.next(true); !ok || key != placementKey {
 				t.Errorf("at the end next is %v, %v", key, ok)
 			}
 		}},
-		"what can never be recorded is a gap": {do: func(t *testing.T, l *testRecorder) {
+		"a refused record is tried again": {do: func(t *testing.T, l *testRecorder) {
 			l.failures = []error{forbidden}
 			l.publish(1, "a", "b")
 			flush(t, l, true)
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
-		}, want: []string{"2 Published +c -"}},
+		}, want: []string{"1-2 Published +bc -a"}},
 		"a Placement that is gone": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			l.Forget(placementKey)
@@ -249,8 +262,7 @@ func TestRecorder(t *testing.T) {
 		}},
 		"a Placement that was created again": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(7, "a", "b")
-			l.pl = l.pl.DeepCopy()
-			l.pl.UID = "second"
+			l.createAgain()
 			l.publish(1, "", "c")
 			flush(t, l, false)
 		}, want: []string{"1 Published +c -"}},
@@ -287,7 +299,7 @@ func TestRecorder(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.publish(1, "a", "b")
-			if err := l.flush(t.Context(), placementKey); err == nil || isFinal(err) || !strings.Contains(err.Error(), "a.io/b") {
+			if err := l.flush(t.Context(), placementKey); err == nil || isRefusal(err) || !strings.Contains(err.Error(), "a.io/b") {
 				t.Errorf("flush: %v", err)
 			}
 		}, want: []string{"1  +z -"}},
@@ -353,12 +365,12 @@ func TestYield(t *testing.T) {
 		t.Error("it waits at the end")
 	}
 	l.turns = append(l.turns, placementKey)
-	l.unwritten[placementKey].since = time.Now().Add(-recordPatience)
+	l.owed[placementKey].since = time.Now().Add(-recordPatience)
 	if _, _, ok := l.next(false); !ok {
 		t.Error("it waits forever")
 	}
 	l.turns = append(l.turns, placementKey)
-	l.unwritten[placementKey].since = time.Now()
+	l.owed[placementKey].since = time.Now()
 	done()
 	if _, wait, ok := l.next(false); ok || wait == nil {
 		t.Error("it does not wait for a quiet time after the attempt")
@@ -371,7 +383,8 @@ func TestYield(t *testing.T) {
 	none.Yield()()
 	none.Forget(placementKey)
 	none.Run(t.Context())
-	if err := none.After(t.Context(), nil); err != nil {
+	none.Owe(nil)
+	if err := none.Write(t.Context(), placementKey); err != nil {
 		t.Error(err)
 	}
 }
@@ -390,7 +403,8 @@ func TestHeldChangesArePruned(t *testing.T) {
 		if err := l.Before(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.After(t.Context(), a); err != nil {
+		l.Owe(a)
+		if err := l.Write(t.Context(), placementKey); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -69,7 +69,7 @@ var (
 	}, []string{"outcome"})
 	recordFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_record_failures_total",
-		Help: "Writes of PlacementChanges in the background that failed, by the API server's reason. They are retried if the error may be temporary.",
+		Help: "Writes of PlacementChanges after publication that failed and are tried again, by the API server's reason.",
 	}, []string{"reason"})
 	decisionWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_decision_writes_total",
@@ -287,10 +287,15 @@ func countAttempt(attempt *scheduler.Attempt) {
 	if point, plugin, ok := attempt.TimedOut(); ok {
 		cycleTimeouts.WithLabelValues(point, plugin).Inc()
 	}
-	var writes []framework.PageWrite
 	if attempt.Step != nil {
-		writes = attempt.Step.Writes
+		countWrites(attempt.Step.Writes)
 	}
+	if failure := attempt.Err; !failure.IsSuccess() {
+		publishFailures.WithLabelValues(failure.Plugin(), reasonOf(failure.Err())).Inc()
+	}
+}
+
+func countWrites(writes []framework.PageWrite) {
 	for _, w := range writes {
 		operation := "update"
 		switch {
@@ -300,9 +305,6 @@ func countAttempt(attempt *scheduler.Attempt) {
 			operation = "delete"
 		}
 		decisionWrites.WithLabelValues(operation).Inc()
-	}
-	if failure := attempt.Err; !failure.IsSuccess() {
-		publishFailures.WithLabelValues(failure.Plugin(), reasonOf(failure.Err())).Inc()
 	}
 }
 

@@ -2,16 +2,12 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,10 +37,7 @@ type PlacementReconciler struct {
 	// Times are the times of the events that queued the Placements; nil if they are not measured.
 	Times *eventTimes
 
-	// sentWarnings has the last warnings sent for each Placement. sentRefusals has the last event
-	// about a status that the API server refused.
-	sentWarnings sync.Map
-	sentRefusals sync.Map
+	reported reported
 	// revokedChecks has the last time of removesRevoked for each Placement.
 	revokedChecks sync.Map
 	// edits are the edits of pages by other clients.
@@ -122,8 +115,9 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return requeue(ctx, attempt, wait)
 	}
 	if err := r.report(ctx, attempt); err != nil {
-		return ctrl.Result{}, err
+		return r.repeat(ctx, attempt, wait, err)
 	}
+	r.reported.succeeded(attempt.Snapshot.Subject.Placement)
 	watch.endStage("status")
 	r.Inventory.Settle(attempt.Snapshot, attempt.Settled())
 	return requeue(ctx, attempt, wait)
@@ -171,10 +165,11 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 		v1alpha1.SetCondition(&status.Conditions, scheduler.DisabledCondition(pl))
 		r.edits.forget(key)
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.PlacementConditionDecisionEdited)
+		failure := r.Records.Write(ctx, key)
 		if err := r.writeStatus(ctx, pl, status); err != nil {
-			return fmt.Errorf("writing the status: %w", err)
+			return errors.Join(failure, fmt.Errorf("writing the status: %w", err))
 		}
-		return nil
+		return failure
 	case scheduler.Terminating:
 		r.unreserve(key)
 		r.satisfiedGauge.remove(key)
@@ -185,8 +180,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.resilientGauge.set(key, nil)
 	r.Scheduler.Forget(key)
 	r.Records.Forget(key)
-	r.sentWarnings.Delete(key)
-	r.sentRefusals.Delete(key)
+	r.reported.forget(key)
 	r.revokedChecks.Delete(key)
 	r.edits.forget(key)
 	// An attempt that began before the deletion may have reserved after it.
@@ -203,53 +197,6 @@ func (r *PlacementReconciler) unreserve(key types.NamespacedName) {
 	}
 }
 
-// report is step 10. It sends events about the writes that happened, also if a later one failed.
-// Then it writes the records and the status, which describe the published decision.
-func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Attempt) error {
-	pl := attempt.Snapshot.Subject.Placement
-	if attempt.Step != nil {
-		r.Events.Send(ctx, pl, attempt.Events(attempt.Step))
-	}
-	r.sendWarnings(ctx, pl, attempt)
-	if earlier := attempt.Earlier; earlier != nil {
-		if err := r.Records.After(ctx, earlier); err != nil {
-			return err
-		}
-	}
-	if err := attempt.Err.Err(); err != nil {
-		return r.failed(ctx, pl, attempt, err)
-	}
-	if err := r.Records.After(ctx, attempt); err != nil {
-		return err
-	}
-	status := r.statusOf(attempt)
-	if end := r.edits.setCondition(pl, &status.Conditions, r.Now()); !end.IsZero() {
-		attempt.State.AttemptAt(end)
-	}
-	if err := r.writeStatus(ctx, pl, status); err != nil {
-		return fmt.Errorf("writing the status: %w", err)
-	}
-	if err := r.writeSelectionStatuses(ctx, attempt); err != nil {
-		return err
-	}
-	if e := attempt.MisconfiguredEvent(); e != nil {
-		log.FromContext(ctx).Info("The Placement is misconfigured", "plugin", attempt.Failure.Plugin(), "message", e.Note)
-		r.Events.Send(ctx, pl, []scheduler.Event{*e})
-	}
-	if e := attempt.StuckEvent(); e != nil {
-		stuckChanges.Inc()
-		r.Events.Send(ctx, pl, []scheduler.Event{*e})
-	}
-	if e := attempt.PendingEvent(); e != nil && attempt.IsNewOutcome() {
-		r.Events.Send(ctx, pl, []scheduler.Event{*e})
-	}
-	if !attempt.Effects().Keep && attempt.Outcome != scheduler.Waiting {
-		// An attempt that waits, or continues later, keeps its cause.
-		r.Inventory.ClearCause(attempt.Snapshot)
-	}
-	return nil
-}
-
 // requeue returns when to repeat the attempt: with backoff after an error, or at the time that the
 // attempt asked for, at most after wait. 0 is no limit.
 func requeue(ctx context.Context, attempt *scheduler.Attempt, wait time.Duration) (ctrl.Result, error) {
@@ -258,12 +205,18 @@ func requeue(ctx context.Context, attempt *scheduler.Attempt, wait time.Duration
 	} else if attempt.Failure.Code() == framework.Error {
 		return ctrl.Result{}, attempt.Failure.Err()
 	}
+	return ctrl.Result{RequeueAfter: dueAfter(attempt, wait)}, nil
+}
+
+// dueAfter returns the time until the next attempt: the one that the attempt asked for, at most
+// wait. 0 is no limit.
+func dueAfter(attempt *scheduler.Attempt, wait time.Duration) time.Duration {
 	if at := attempt.State.NextAttempt(); !at.IsZero() {
 		if after := max(at.Sub(attempt.Snapshot.Now), time.Millisecond); wait == 0 || after < wait {
-			wait = after
+			return after
 		}
 	}
-	return ctrl.Result{RequeueAfter: wait}, nil
+	return wait
 }
 
 // wait returns how long the attempt must wait: because earlier ones took too long, or because the
@@ -281,113 +234,4 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 		return scheduler.PrepareInterval
 	}
 	return 0
-}
-
-// failed reports in the status that the decision could not be published. attempt is nil if it could
-// not begin. It returns the error, so that the attempt is repeated.
-func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt, err error) error {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		// The Placement is deleted with its namespace; its deletion is the next event.
-		return nil
-	}
-	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-		status := pl.Status.DeepCopy()
-		attempt.SetFailedConditions(&status.Conditions, pl.Generation, err)
-		if statusErr := r.writeStatus(ctx, pl, status); statusErr != nil {
-			return fmt.Errorf("%w; writing the status: %w", err, statusErr)
-		}
-	}
-	return err
-}
-
-// sendWarnings sends the Intents of the attempt, warnings about pages that have the Placement's
-// label but another controller, and those about plugins. It repeats them only when they change.
-func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
-	warnings := attempt.PluginEvents()
-	switch published := attempt.Step; {
-	case published == nil && len(warnings) == 0:
-		return
-	case published == nil:
-	case len(published.Outcome.Foreign) > 0:
-		warnings = append(warnings, scheduler.Event{
-			Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionIgnored",
-			Note: fmt.Sprintf("PlacementDecisions %s have the label %s=%s, but another controller owns them: Berth does not change them",
-				strings.Join(published.Outcome.Foreign, ", "), v1alpha1.PlacementLabel, pl.Name),
-		})
-		fallthrough
-	default:
-		for _, intent := range attempt.Intents {
-			warnings = append(warnings, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: scheduler.CutNote(intent.Note)})
-		}
-	}
-	var text strings.Builder
-	text.WriteString(string(pl.UID) + "\n")
-	for _, e := range warnings {
-		text.WriteString(e.Reason + " " + e.Note + "\n")
-	}
-	if key := client.ObjectKeyFromObject(pl); len(warnings) == 0 {
-		r.sentWarnings.Delete(key)
-	} else if before, _ := r.sentWarnings.Swap(key, text.String()); before != text.String() {
-		r.Events.Send(ctx, pl, warnings)
-	}
-}
-
-// sendStatusRefused sends an event that the API server refused the status. It repeats the event
-// only when the error changes.
-func (r *PlacementReconciler) sendStatusRefused(ctx context.Context, pl *v1alpha1.Placement, err error) {
-	note := scheduler.CutNote("The API server refuses the status, so that it does not describe the published decision: " + err.Error())
-	if before, _ := r.sentRefusals.Swap(client.ObjectKeyFromObject(pl), note); before != note {
-		r.Events.Send(ctx, pl, []scheduler.Event{{Type: corev1.EventTypeWarning, Reason: "StatusRefused", Action: "WriteStatus", Note: note}})
-	}
-}
-
-// statusOf returns the status that describes the published decision.
-func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.PlacementStatus {
-	published := attempt.Step
-	status := attempt.Snapshot.Subject.Placement.Status.DeepCopy()
-	if published != nil {
-		status.NumberOfSelectedClusters = int32(len(published.Selected))
-		status.DecisionGroups = published.Outcome.Groups
-		if attempt.ScoresWritten(published) {
-			// The API stores whole seconds. Rounded down, the rate limit would end early.
-			status.LastScoreUpdateTime = roundUp(attempt.Snapshot.Now)
-		} else if last := published.LastScores; !last.IsZero() && (status.LastScoreUpdateTime == nil || last.After(status.LastScoreUpdateTime.Time)) {
-			// The API server did not store the status that had this time.
-			status.LastScoreUpdateTime = roundUp(last)
-		}
-	}
-	attempt.SetConditions(&status.Conditions)
-	return status
-}
-
-func roundUp(t time.Time) *metav1.Time {
-	return &metav1.Time{Time: t.Add(time.Second - 1).Truncate(time.Second)}
-}
-
-// writeStatus writes a status that changed. After a conflict, the attempt is repeated with the
-// newer Placement. If the API server refuses the status as invalid, the attempt is repeated, too,
-// and an event gives the reason, because no condition can.
-func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
-	r.satisfiedGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
-	r.resilientGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
-	if equality.Semantic.DeepEqual(&pl.Status, status) {
-		return nil
-	}
-	base := pl.DeepCopy()
-	written := pl.DeepCopy()
-	written.Status = *status
-	if err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-		if err = client.IgnoreNotFound(err); err != nil {
-			statusFailures.WithLabelValues(reasonOf(err)).Inc()
-		}
-		if apierrors.IsInvalid(err) {
-			r.sendStatusRefused(ctx, pl, err)
-		}
-		return err
-	}
-	r.sentRefusals.Delete(client.ObjectKeyFromObject(pl))
-	// The next attempt starts from this status, also before its watch event arrives.
-	written.ManagedFields = nil
-	r.Inventory.AssumePlacement(written)
-	return nil
 }

@@ -118,8 +118,8 @@ func TestReconcilePublishes(t *testing.T) {
 	if got := h.cause(); got != "" {
 		t.Errorf("the next attempt is for %q", got)
 	}
-	if change := h.reconciler.Records.unwritten[placementKey]; change == nil || change.revision != 1 {
-		t.Errorf("no record of revision 1 is to be written, but %+v", change)
+	if owed := h.reconciler.Records.owed[placementKey]; owed == nil || len(owed.changes) != 1 || owed.changes[0].revision != 1 {
+		t.Errorf("no record of revision 1 is to be written, but %+v", owed)
 	}
 
 	h.reconciler.Records.Forget(placementKey)
@@ -155,19 +155,15 @@ func TestReconcileYields(t *testing.T) {
 // returns a function that lists the state that is still stored.
 func (h *setUpHub) keptState() func() []string {
 	r := h.reconciler
-	r.sentWarnings.Store(placementKey, "warning")
-	r.sentRefusals.Store(placementKey, "refused")
+	r.reported.changed(h.placement(), topicWarnings, "warning")
 	r.Inventory.Reserve(placementKey, []string{"reserved"})
 	h.probe.forgotten = nil
 	return func() []string {
 		var all []string
-		if _, ok := r.sentWarnings.Load(placementKey); ok {
-			all = append(all, "warning")
+		if r.reported.placements[placementKey] != nil {
+			all = append(all, "reported")
 		}
-		if _, ok := r.sentRefusals.Load(placementKey); ok {
-			all = append(all, "refused")
-		}
-		if r.Records.unwritten[placementKey] != nil {
+		if r.Records.owed[placementKey] != nil {
 			all = append(all, "record")
 		}
 		if _, ok := r.satisfiedGauge.last[placementKey]; ok {
@@ -208,7 +204,7 @@ func TestReconcileForgets(t *testing.T) {
 				pl.DeletionTimestamp = &now
 				h.reconciler.Inventory.Update(pl)
 			},
-			want:       []string{"warning", "refused", "record", "plugin"},
+			want:       []string{"reported", "record", "plugin"},
 			wantStages: []string{"prepare", "wait", "snapshot"},
 		},
 	}
@@ -219,7 +215,7 @@ func TestReconcileForgets(t *testing.T) {
 			h.reconciler.Inventory.Update(fixture.Placement("n", "other").Obj())
 			h.succeed()
 			left := h.keptState()
-			if got := left(); len(got) != 6 {
+			if got := left(); len(got) != 5 {
 				t.Fatalf("only %v is remembered", got)
 			}
 			h.written()

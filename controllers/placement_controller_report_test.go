@@ -100,7 +100,7 @@ func TestReconcileFails(t *testing.T) {
 			}
 			h.checkSent()
 			// The cluster is not counted as published.
-			if len(h.reconciler.Records.unwritten) > 0 {
+			if len(h.reconciler.Records.owed) > 0 {
 				t.Error("a record is to be written")
 			}
 		})
@@ -169,7 +169,7 @@ func TestReconcileReportsOnce(t *testing.T) {
 		t.Errorf("events: %q", second)
 	}
 	// A new Placement of the same name gets its own event.
-	h.reconciler.sentWarnings.Store(placementKey, strings.Replace(lastWarnings(h), "n/p", "earlier", 1))
+	h.reconciler.reported.placements[placementKey].uid = "earlier"
 	h.succeed()
 	if third := missing(h.sent()); !slices.Equal(third, second) {
 		t.Errorf("events: %q", third)
@@ -197,9 +197,10 @@ func TestReconcileReportsOnce(t *testing.T) {
 
 // lastWarnings returns the last warnings that were sent for Placement n/p.
 func lastWarnings(h *setUpHub) string {
-	text, _ := h.reconciler.sentWarnings.Load(placementKey)
-	said, _ := text.(string)
-	return said
+	if p := h.reconciler.reported.placements[placementKey]; p != nil {
+		return p.texts[topicWarnings]
+	}
+	return ""
 }
 
 func TestReconcileReportsForeignPages(t *testing.T) {
@@ -210,7 +211,7 @@ func TestReconcileReportsForeignPages(t *testing.T) {
 	h.succeed()
 	const note = "Warning ForeignDecision DecisionIgnored: PlacementDecisions x have the label cluster.open-cluster-management.io/placement=p, but another controller owns them: Berth does not change them"
 	h.checkSent(append(firstEvents("a:100 "), note)...)
-	if got, want := lastWarnings(h), "n/p\nForeignDecision PlacementDecisions x have the label cluster.open-cluster-management.io/placement=p, but another controller owns them: Berth does not change them\n"; got != want {
+	if got, want := lastWarnings(h), "ForeignDecision PlacementDecisions x have the label cluster.open-cluster-management.io/placement=p, but another controller owns them: Berth does not change them\n"; got != want {
 		t.Errorf("warnings: %q, want %q", got, want)
 	}
 	h.succeed()
@@ -335,7 +336,8 @@ func TestReconcileWritesRecordsFirst(t *testing.T) {
 	if _, err := h.reconcile(); err == nil || !strings.Contains(err.Error(), "writing the status of PlacementChange n/p-2") {
 		t.Errorf("got %v", err)
 	}
-	if got := h.condition(pending); !strings.HasPrefix(got, "True Held: ") {
+	// The condition is removed all the same.
+	if got := h.condition(pending); got != "" {
 		t.Errorf("condition %s: %q", pending, got)
 	}
 	down = ""
@@ -349,7 +351,12 @@ func TestReconcileWritesRecordsFirst(t *testing.T) {
 	if _, err := h.reconcile(); err == nil || err.Error() != "writing the status: hub is down" {
 		t.Errorf("got %v", err)
 	}
-	// The event waits for the condition.
+	// The event does not depend on the condition, and is sent once.
+	if sent := h.sent(); len(sent) != 1 || !strings.HasPrefix(sent[0], "Warning DecisionHeld DecisionPending: Change ") {
+		t.Errorf("events: %q", sent)
+	}
+	down = ""
+	h.succeed()
 	h.checkSent()
 }
 
@@ -411,7 +418,7 @@ func TestRoundUp(t *testing.T) {
 }
 
 // TestWriteStatus: what is the same is not written; what fails is counted unless the Placement is
-// gone.
+// deleted.
 func TestWriteStatus(t *testing.T) {
 	placements := schema.GroupResource{Resource: "placements"}
 	tests := map[string]struct {
@@ -423,7 +430,7 @@ func TestWriteStatus(t *testing.T) {
 	}{
 		"written":     {wantMetrics: map[string]float64{}, wantWritten: []string{"patch status of Placement p"}},
 		"the same":    {same: true, wantMetrics: map[string]float64{}},
-		"it is gone":  {answer: apierrors.NewNotFound(placements, "p"), wantMetrics: map[string]float64{}, wantWritten: []string{"patch status of Placement p"}},
+		"it is gone":  {answer: apierrors.NewNotFound(placements, "p"), wantErr: true, wantMetrics: map[string]float64{"status_failures_total NotFound": 1}, wantWritten: []string{"patch status of Placement p"}},
 		"it is there": {answer: apierrors.NewConflict(placements, "p", nil), wantErr: true, wantMetrics: map[string]float64{"status_failures_total Conflict": 1}, wantWritten: []string{"patch status of Placement p"}},
 	}
 	for name, tc := range tests {

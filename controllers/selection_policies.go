@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,7 +29,7 @@ const maxSelectionWrites = 20
 // too many for one attempt, it asks for another one.
 func (r *PlacementReconciler) writeSelectionStatuses(ctx context.Context, attempt *scheduler.Attempt) error {
 	done, err := r.writeSomeStatuses(ctx, attempt.Snapshot.Subject.SelectionPolicies, attempt.SelectionStatus)
-	if !done {
+	if !done && err == nil {
 		attempt.State.RequeueAt(attempt.Snapshot.Now.Add(time.Millisecond))
 	}
 	return err
@@ -54,25 +55,24 @@ func (r *PlacementReconciler) reportNoPlacement(ctx context.Context, key types.N
 }
 
 // writeSomeStatuses writes the statuses that changed, at most maxSelectionWrites. It returns false
-// if there are more.
+// if there are more. One that fails does not affect the others.
 func (r *PlacementReconciler) writeSomeStatuses(
 	ctx context.Context, policies []*berthv1alpha1.SelectionPolicy, statusOf func(*berthv1alpha1.SelectionPolicy) *berthv1alpha1.SelectionPolicyStatus,
 ) (done bool, err error) {
 	writes := 0
+	var failures []error
 	for _, policy := range policies {
 		status := statusOf(policy)
 		if equality.Semantic.DeepEqual(&policy.Status, status) {
 			continue
 		}
 		if writes == maxSelectionWrites {
-			return false, nil
+			return false, errors.Join(failures...)
 		}
 		writes++
-		if err := r.writeSelectionStatus(ctx, policy, status); err != nil {
-			return true, err
-		}
+		failures = append(failures, r.writeSelectionStatus(ctx, policy, status))
 	}
-	return true, nil
+	return true, errors.Join(failures...)
 }
 
 // writeSelectionStatus writes a status.

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -49,6 +50,10 @@ type setUpHub struct {
 	// refuse, when set, may fail a request of the controller: "create PlacementDecision
 	// p-decision-1".
 	refuse func(request string) error
+	// lose, when set, may fail a request that succeeded: its response is lost. unreadable fails all
+	// reads past the caches.
+	lose       func(request string) error
+	unreadable error
 	// requests are the writes of the controller, in order.
 	requests []string
 	version  int
@@ -77,9 +82,9 @@ func newSetUpHub(t *testing.T, o hubOptions) (*setUpHub, error) {
 	statuses := []client.Object{
 		&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}, &berthv1alpha1.PlacementChange{}, &berthv1alpha1.SelectionPolicy{},
 	}
-	h.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(statuses...).Build()
+	h.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(statuses...).WithGlobalResourceVersionCounter().Build()
 	h.mgr = &memoryManager{
-		client: interceptor.NewClient(h.hub.(client.WithWatch), h.intercept()), reader: h.hub,
+		client: interceptor.NewClient(h.hub.(client.WithWatch), h.intercept()), reader: interceptor.NewClient(h.hub.(client.WithWatch), h.reads()),
 		cache:    &memoryCache{FakeInformers: &informertest.FakeInformers{Scheme: scheme}},
 		webhooks: webhook.NewServer(webhook.Options{}), elected: make(chan struct{}),
 		health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{},
@@ -220,52 +225,66 @@ func (h *setUpHub) written() []string {
 func (h *setUpHub) intercept() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			if err := h.request("create", o); err != nil {
-				return err
-			}
-			h.version++
-			o.SetUID(types.UID(fmt.Sprint("uid-", h.version)))
-			if record, ok := o.(*berthv1alpha1.PlacementChange); ok {
-				record.Status = berthv1alpha1.PlacementChangeStatus{}
-			}
-			return c.Create(ctx, o, options...)
+			return h.request("create", o, func() error {
+				h.version++
+				o.SetUID(types.UID(fmt.Sprint("uid-", h.version)))
+				if record, ok := o.(*berthv1alpha1.PlacementChange); ok {
+					record.Status = berthv1alpha1.PlacementChangeStatus{}
+				}
+				return c.Create(ctx, o, options...)
+			})
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
-			if err := h.request("update", o); err != nil {
-				return err
-			}
-			return c.Update(ctx, o, options...)
+			return h.request("update", o, func() error { return c.Update(ctx, o, options...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			if err := h.request("delete", o); err != nil {
-				return err
-			}
-			return c.Delete(ctx, o, options...)
+			return h.request("delete", o, func() error { return c.Delete(ctx, o, options...) })
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
-			if err := h.request("update "+sub+" of", o); err != nil {
-				return err
-			}
-			return c.SubResource(sub).Update(ctx, o, options...)
+			return h.request("update "+sub+" of", o, func() error { return c.SubResource(sub).Update(ctx, o, options...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-			if err := h.request("patch "+sub+" of", o); err != nil {
+			return h.request("patch "+sub+" of", o, func() error {
+				err := c.SubResource(sub).Patch(ctx, o, patch, options...)
+				// As the API server does.
+				o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "berth"}})
 				return err
-			}
-			err := c.SubResource(sub).Patch(ctx, o, patch, options...)
-			// As the API server does.
-			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "berth"}})
-			return err
+			})
 		},
 	}
 }
 
-// request notes a write, and fails it if the test wants that.
-func (h *setUpHub) request(verb string, o client.Object) error {
+// request notes a write, and fails it, or loses its response, if the test wants that.
+func (h *setUpHub) request(verb string, o client.Object, write func() error) error {
 	request := fmt.Sprintf("%s %s %s", verb, kindOf(o), o.GetName())
 	h.requests = append(h.requests, request)
-	if h.refuse == nil {
-		return nil
+	if h.refuse != nil {
+		if err := h.refuse(request); err != nil {
+			return err
+		}
 	}
-	return h.refuse(request)
+	if h.lose != nil {
+		if lost := h.lose(request); lost != nil {
+			// The caller's object stays as it was sent.
+			sent := o.DeepCopyObject()
+			if err := write(); err != nil {
+				return err
+			}
+			reflect.ValueOf(o).Elem().Set(reflect.ValueOf(sent).Elem())
+			return lost
+		}
+	}
+	return write()
+}
+
+// reads are the reads past all caches.
+func (h *setUpHub) reads() interceptor.Funcs {
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if h.unreadable != nil {
+				return h.unreadable
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+	}
 }

@@ -41,6 +41,9 @@ type unverifiedPages struct {
 	// pages are the pages whose last write failed and that were not read since, by Placement and
 	// name.
 	pages map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision
+	// begun are the names of pages whose creation failed: they may exist without their label, which
+	// a later update adds. That update counts as the creation.
+	begun map[types.NamespacedName]map[string]bool
 }
 
 // NewDecisionPublisher is the plugin's factory.
@@ -50,7 +53,7 @@ func NewDecisionPublisher(_ context.Context, raw json.RawMessage, handle *framew
 		err = args.ClusterProfiles.validate()
 	}
 	p := &DecisionPublisher{handle: handle, unverifiedPages: framework.Shared(handle, DecisionPublisherName, func() *unverifiedPages {
-		return &unverifiedPages{pages: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}}
+		return &unverifiedPages{pages: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}, begun: map[types.NamespacedName]map[string]bool{}}
 	})}
 	if o := args.ClusterProfiles; o.Enabled && handle != nil && handle.Client != nil {
 		p.profiles = &profilePages{decisions.Profiles{Namespace: o.Namespace, Qualified: o.Names == qualifiedNames, SchedulerName: o.SchedulerName}, handle.Client}
@@ -139,6 +142,9 @@ func (p *DecisionPublisher) writePage(ctx context.Context, pl *v1alpha1.Placemen
 	ctx, cancel := withFinishTime(ctx)
 	defer cancel()
 	done := PageWriteOf(pl, w)
+	if w.Op == decisions.Update && p.isBegun(pl, w.Page.Name) {
+		done.Created, done.DecisionsChanged = true, true
+	}
 	if p.handle.Announce != nil {
 		defer p.handle.Announce(done.Page, done.Deleted)()
 	}
@@ -156,6 +162,7 @@ func (p *DecisionPublisher) writePage(ctx context.Context, pl *v1alpha1.Placemen
 		found, readErr := p.Verify(ctx, pl)
 		page := found[w.Page.Name]
 		if readErr != nil || !writeSucceeded(pl, w, page) {
+			p.setBegun(pl, w.Page.Name, done.Created)
 			return done, errors.Join(err, readErr)
 		}
 		// Only the response was lost: the write counts and gets its event.
@@ -163,8 +170,31 @@ func (p *DecisionPublisher) writePage(ctx context.Context, pl *v1alpha1.Placemen
 			done.Page = page
 		}
 	}
+	p.setBegun(pl, w.Page.Name, false)
 	p.assume(done.Page, done.Deleted)
 	return done, nil
+}
+
+func (u *unverifiedPages) isBegun(pl *v1alpha1.Placement, name string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.begun[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}][name]
+}
+
+func (u *unverifiedPages) setBegun(pl *v1alpha1.Placement, name string, begun bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
+	switch {
+	case !begun:
+		if delete(u.begun[key], name); len(u.begun[key]) == 0 {
+			delete(u.begun, key)
+		}
+	case u.begun[key] == nil:
+		u.begun[key] = map[string]bool{name: true}
+	default:
+		u.begun[key][name] = true
+	}
 }
 
 func (p *DecisionPublisher) assume(page *v1alpha1.PlacementDecision, deleted bool) {
@@ -231,6 +261,7 @@ func (p *DecisionPublisher) Forget(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pages, key)
+	delete(p.begun, key)
 }
 
 // PageWriteOf returns the result of a planned write if it succeeds.

@@ -76,6 +76,11 @@ type Attempt struct {
 	settling string
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
+	// unrecorded is the removal of forced clusters that was published although the records that
+	// come first could not be written; nil otherwise.
+	unrecorded *framework.Proposal
+	// foundFrom is the position in Step.Writes of the first write whose response was lost.
+	foundFrom int
 	// timeouts counts consecutive attempts that timed out, including this one.
 	timeouts int
 }
@@ -441,13 +446,16 @@ func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 			alone := *a
 			alone.Step = a.republish(forced)
 			alone.Step.Revision, alone.Step.Partial = a.Change.Revision, true
+			alone.unrecorded = alone.Step
 			bound := s.bindStep(ctx, &alone).IsSuccess()
 			a.panics = alone.panics
 			a.Step.Writes, a.Step.Outcome = alone.Step.Writes, alone.Step.Outcome
 			if bound {
+				a.unrecorded = alone.Step
 				s.setPublished(a, alone.published())
 				return
 			}
+			s.unverified.put(&alone)
 		}
 	}
 	if a.Step != nil && a.Step.Restores && s.bindStep(ctx, a).IsSuccess() {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,6 +19,9 @@ type Event struct {
 	// Related is the page as the write returned it.
 	Related *v1alpha1.PlacementDecision
 }
+
+// scoreUpdate is the reason of the event with the scores.
+const scoreUpdate = "ScoreUpdate"
 
 // Limits of an event's note, in bytes: that of the API, and that of the list of scores.
 const (
@@ -50,8 +54,8 @@ func (r *Result) Events(p *framework.Proposal) []Event {
 			changed = w.Page
 		}
 	}
-	if changed != nil && len(r.Feasible) > 0 {
-		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: "ScoreUpdate", Action: "ScoreUpdated", Note: r.scoreNote(), Related: changed})
+	if changed != nil && (len(r.Feasible) > 0 || r.keptScores != "") {
+		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: scoreUpdate, Action: "ScoreUpdated", Note: cmp.Or(r.keptScores, r.scoreNote()), Related: changed})
 	}
 	return events
 }

@@ -49,7 +49,8 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 			return a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 				status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
 				if status.StartTime == nil {
-					status.StartTime = &now
+					// The first write of the status failed.
+					status.StartTime, status.Remaining = &now, remaining(a.Change)
 				}
 			}), nil
 		}
@@ -93,6 +94,10 @@ func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase)
 			if status.PermittedTime == nil {
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
 				status.Approval = a.earlierApproval()
+			}
+			if status.StartTime == nil {
+				// The first write of the status failed.
+				status.StartTime, status.Remaining = &now, remaining(a.Change)
 			}
 		})
 		if len(writes) > 0 {
@@ -182,8 +187,12 @@ func (a *Attempt) withStatus(record *berthv1alpha1.PlacementChange, change func(
 	return []*berthv1alpha1.PlacementChange{next}
 }
 
-// RecordsAfter returns the records whose status is written after step 9 succeeded.
+// RecordsAfter returns the records whose status is written after step 9 succeeded; nil if it
+// failed.
 func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
+	if a.Err != nil || a.unrecorded != nil {
+		return nil
+	}
 	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
 	var writes []*berthv1alpha1.PlacementChange
 	if record := a.Record(); record != nil && a.Outcome == Published {
@@ -271,6 +280,9 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 // History returns the published change, from which the controller writes a record. ok is false if
 // nothing was published, no cluster changed, or the change already has a record.
 func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
+	if p := a.unrecorded; p != nil {
+		return p.Revision, a.changeOf(p), true
+	}
 	if a.Outcome != Published || a.Err != nil || !isChange(a.Step) || a.Record() != nil {
 		return 0, changes.Change{}, false
 	}

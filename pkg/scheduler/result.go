@@ -40,6 +40,9 @@ type Result struct {
 	scorersOff bool
 	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool
+	// keptScores is the text of the scores if the response to a write may have been lost: it
+	// outlives Release.
+	keptScores string
 	// revokedOnly omits steps 2 to 4: the attempt only removes revoked clusters.
 	revokedOnly bool
 	// without are the filters that exclude nothing in a trial.

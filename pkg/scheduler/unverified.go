@@ -21,6 +21,7 @@ type unverified struct {
 }
 
 func (u *unverified) put(a *Attempt) {
+	a.keptScores = a.scoreNote()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.attempts == nil {
@@ -85,7 +86,7 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 // isPublished reports whether the pages, with those that were read again, list the clusters of the
 // failed step, which were not published before.
 func (a *Attempt) isPublished(subject *framework.Subject, found map[string]*v1alpha1.PlacementDecision) bool {
-	if last := subject.Last; last == nil || last.Digest == a.Step.Digest {
+	if last := a.Snapshot.Subject.Last; last == nil && len(a.Step.Clusters) == 0 || last != nil && last.Digest == a.Step.Digest {
 		return false
 	}
 	pages := map[string]*v1alpha1.PlacementDecision{}
@@ -102,10 +103,15 @@ func (a *Attempt) isPublished(subject *framework.Subject, found map[string]*v1al
 
 // finish completes an attempt whose step was published although it failed.
 func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1alpha1.PlacementDecision) {
+	known := map[string]bool{}
+	for _, page := range a.Snapshot.Subject.OwnPages() {
+		known[page.Name] = true
+	}
+	a.foundFrom = len(a.Step.Writes)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		write := framework.PageWrite{Page: found[name], DecisionsChanged: true}
+		write := framework.PageWrite{Page: found[name], Created: !known[name], DecisionsChanged: true}
 		if write.Page == nil {
-			write.Page, write.Deleted = &v1alpha1.PlacementDecision{}, true
+			write.Page, write.Created, write.Deleted = &v1alpha1.PlacementDecision{}, false, true
 			write.Page.Namespace, write.Page.Name = a.Snapshot.Subject.Placement.Namespace, name
 		}
 		a.Step.Writes = append(a.Step.Writes, write)
@@ -113,4 +119,20 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1
 	a.Err = nil
 	s.postBind(ctx, a, a.Step)
 	s.setPublished(a, a.published())
+}
+
+// FoundWrites returns the writes of the step whose responses were lost.
+func (a *Attempt) FoundWrites() []framework.PageWrite { return a.Step.Writes[a.foundFrom:] }
+
+// FoundEvents returns the events about FoundWrites. One with the scores is among them unless an
+// earlier write of the step already had it.
+func (a *Attempt) FoundEvents() []Event {
+	before, found := *a.Step, *a.Step
+	before.Writes, found.Writes = a.Step.Writes[:a.foundFrom], a.FoundWrites()
+	events := a.Events(&found)
+	isScores := func(e Event) bool { return e.Reason == scoreUpdate }
+	if slices.ContainsFunc(a.Events(&before), isScores) {
+		events = slices.DeleteFunc(events, isScores)
+	}
+	return events
 }

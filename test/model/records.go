@@ -22,6 +22,9 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 			return
 		}
 		held := *own
+		if held.Phase == "" {
+			held.LeftAdded, held.LeftRemoved = len(held.Added), len(held.Removed)
+		}
 		held.Phase, held.Holds, held.Started, held.Completed = berthv1alpha1.PhaseHeld, holds, a.started(own), time.Time{}
 		*before = []Record{held}
 		*after = a.superseded(c)
@@ -77,6 +80,9 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 	switch {
 	case own != nil:
 		if recorded = *own; !own.permitted() {
+			if recorded.Phase == "" {
+				recorded.LeftAdded, recorded.LeftRemoved = len(recorded.Added), len(recorded.Removed)
+			}
 			recorded.Phase, recorded.Permitted, recorded.Completed = first, a.Now, time.Time{}
 			a.result.Before = []Record{recorded}
 		}
