@@ -165,12 +165,14 @@ func situations() map[string]situation {
 			act:   edit(pair("c", "d")), wants: []string{"update status of PlacementChange p-2", "create PlacementChange p-3"},
 		},
 		"in steps, with a forced removal": {start: all(two, policy(rolling)), act: all(deleteClusters("a"), edit(pair("c", "d"))), splits: true, wants: []string{"create PlacementChange p-2"}},
-		"a step that is stuck":            {start: all(two, policy(slow), edit(pair("c", "d")), runAttempts), act: later(15 * time.Minute), wants: []string{"patch status of Placement p"}},
-		"superseded in the middle":        {start: all(two, policy(slow), edit(pair("c", "d")), runAttempts), act: edit(pair("a", "d"))},
+		"a step that is stuck":            {start: all(two, later(25*time.Hour), policy(slow), edit(pair("c", "d")), runAttempts), act: later(15 * time.Minute), wants: []string{"patch status of Placement p"}},
+		"superseded in the middle":        {start: all(two, later(25*time.Hour), policy(slow), edit(pair("c", "d")), runAttempts), act: edit(pair("a", "d"))},
 		"a forced removal beside a held change": {
 			start: all(join("a", "b"), place, runAttempts, policy(closed), join("c"), runAttempts), act: deleteClusters("a"), wants: []string{"create PlacementChange p-3"},
 		},
-		"old records are deleted": {start: all(join("a"), place, runAttempts, policy(short)), act: join("b"), wants: []string{"create PlacementChange p-2", "delete PlacementChange p-1"}},
+		"old records are deleted": {
+			start: all(join("a"), place, runAttempts, policy(short), join("b"), runAttempts), act: join("c"), wants: []string{"create PlacementChange p-3", "delete PlacementChange p-1"},
+		},
 		"old held records are deleted": {
 			start: all(join("a"), place, runAttempts, policy(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.HistoryLimit = 1 }), join("b"), runAttempts, join("c"), runAttempts),
 			act:   join("d"), wants: []string{"delete PlacementChange p-3", "create PlacementChange p-4"},

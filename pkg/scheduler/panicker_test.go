@@ -103,9 +103,9 @@ func (p *panicker) FinishFilter(context.Context, *framework.CycleState, *v1alpha
 	return nil
 }
 
-func (p *panicker) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) bool {
+func (p *panicker) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
 	p.run("ForcesRemoval")
-	return false
+	return time.Time{}, false
 }
 
 func (p *panicker) Relax(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Cluster) []framework.Relaxation {
@@ -157,6 +157,11 @@ func (p *panicker) Counts() any {
 func (p *panicker) DecodeCounts([]byte) (any, error) {
 	p.run("DecodeCounts")
 	return nil, nil
+}
+
+func (p *panicker) NeedsRecords() time.Duration {
+	p.run("NeedsRecords")
+	return 0
 }
 
 func (p *panicker) Recount([]*berthv1alpha1.PlacementChange) { p.run("Recount") }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,6 +168,7 @@ func TestPluginPanicsOutsideAttempts(t *testing.T) {
 			_, err := h.scheduler.DecodeCounts("Panicker", nil)
 			return err != nil && strings.Contains(err.Error(), "Panicker: panic in DecodeCounts: boom")
 		},
+		"NeedsRecords": func() bool { return h.scheduler.NeedsRecords() > 1000*time.Hour },
 		"Forget": func() bool {
 			h.scheduler.Forget(key)
 			return true

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -37,6 +38,8 @@ func (f *fleetAtRest) roll() {
 	}})
 	f.store(fixture.Placement("ns", "p0").Number(2).Predicate(clusters("c0", "c1")).Obj())
 	f.run(20)
+	// A cluster that is not ready yet would leave at once.
+	f.clock.Step(time.Hour)
 	f.store(fixture.Placement("ns", "p0").Number(2).Generation(2).Predicate(clusters("c2", "c3")).Obj())
 	f.run(20)
 	if f.outcomes[p0] != scheduler.Progressing {

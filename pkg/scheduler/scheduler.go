@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -102,12 +103,19 @@ func (s *Scheduler) Recount(records []*berthv1alpha1.PlacementChange) {
 	}
 }
 
-// NeedsRecords returns for how long the Counters of any profile need the records of removals.
+// NeedsRecords returns for how long the Counters of any profile need the records of removals. If
+// one panics, all are needed.
 func (s *Scheduler) NeedsRecords() time.Duration {
 	var longest time.Duration
 	for _, profile := range s.profiles {
 		for _, counter := range profile.counters() {
-			longest = max(longest, counter.NeedsRecords())
+			failure := guard(context.Background(), "NeedsRecords", counter, func() *framework.Status {
+				longest = max(longest, counter.NeedsRecords())
+				return nil
+			})
+			if failure != nil {
+				return math.MaxInt64
+			}
 		}
 	}
 	return longest

@@ -26,7 +26,7 @@ func (d *desk) names() string {
 // TestMinAvailable: an agent loses a label on all clusters of a Placement without numberOfClusters.
 func TestMinAvailable(t *testing.T) {
 	const text = "0 of 0 added, 1 of 3 removed; minAvailable of DisruptionPolicy careful: 2 of the 3 clusters that were published when the change began " +
-		"must stay published. To approve it: kubectl placement approve p -n ns)"
+		"must stay published. To approve it: kubectl placement approve placementchange/p-2 -n ns)"
 	waits := "b c (False MinAvailable: " + text
 	lose := func(d *desk) { d.tier("silver", "a", "b", "c") }
 	start := func(t *testing.T) *desk {
@@ -106,10 +106,10 @@ func TestReplaceFirst(t *testing.T) {
 	}{
 		"Remove":             {3, nothing, func(d *desk) { d.tier("gold", "x") }, "b c x"},
 		"with a replacement": {3, replaceFirst, func(d *desk) { d.tier("gold", "x") }, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\nb c x"},
-		"without one": {3, replaceFirst, func(*desk) {}, "a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, " +
-			"raise maxUnavailable or add clusters: 3 of 3 desired clusters must be published and ready, maxUnavailable is 0)"},
-		"without numberOfClusters": {0, replaceFirst, func(*desk) {}, "a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, " +
-			"raise maxUnavailable or add clusters: 3 of 3 desired clusters must be published and ready, maxUnavailable is 0)"},
+		"without one": {3, replaceFirst, func(*desk) {}, "a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster is selected to replace those to remove: " +
+			"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves)"},
+		"without numberOfClusters": {0, replaceFirst, func(*desk) {}, "a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; without numberOfClusters, no cluster replaces those to remove: " +
+			"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves)"},
 		"suspended": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { replaceFirst(spec); spec.Suspend = true }, func(d *desk) { d.tier("gold", "x") },
 			"a b c (False Suspended: 0 of 1 added, 0 of 1 removed; suspended by DisruptionPolicy careful)"},
 		"not ready, and replaced": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { replaceFirst(spec); apps(spec) }, func(d *desk) { d.ready("b c", "a"); d.tier("gold", "x") },

@@ -78,10 +78,10 @@ func TestPending(t *testing.T) {
 			others:    Objects{policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinAvailable = new(intstr.FromString("100%")) })},
 			old:       []string{"c1", "c2", "c3", "c4"}, listed: []string{"c1", "c2"}, want: []string{"c1", "c2"}, wantIntent: "relaxing Predicate is enough",
 			wantPending: "minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published. " +
-				"To approve it: kubectl placement approve p -n ns",
+				"To approve it: kubectl placement approve placementchange/p-1 -n ns",
 			wantMoving: []string{
-				"c1: leaves since 1970-01-01T00:00:00Z; minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published. To approve it: kubectl placement approve p -n ns",
-				"c2: leaves since 1970-01-01T00:00:00Z; minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published. To approve it: kubectl placement approve p -n ns",
+				"c1: leaves since 1970-01-01T00:00:00Z; minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published. To approve it: kubectl placement approve placementchange/p-1 -n ns",
+				"c2: leaves since 1970-01-01T00:00:00Z; minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published. To approve it: kubectl placement approve placementchange/p-1 -n ns",
 			},
 		},
 		"evicted": {

@@ -83,6 +83,7 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 			if recorded.Phase == "" {
 				recorded.LeftAdded, recorded.LeftRemoved = len(recorded.Added), len(recorded.Removed)
 			}
+			recorded.Started = a.started(own)
 			recorded.Phase, recorded.Permitted, recorded.Completed = first, a.Now, time.Time{}
 			a.result.Before = []Record{recorded}
 		}

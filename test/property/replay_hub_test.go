@@ -153,11 +153,12 @@ func (h *replayHub) attempt(t *rapid.T) {
 	queue := drawQueue(t)
 	h.copier.copied = nil
 	a := h.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), key.Namespace, func() *framework.Snapshot { return h.inv.Snapshot(key, h.now, queue) })
-	if h.copier.copied != nil {
-		h.recorded = append(h.recorded, recordedAttempt{h.copier.copied, outcomeOf(a)})
-	}
 	defer h.engine.Release(a.Result)
-	if a.Err.IsSuccess() {
+	failed := !a.Err.IsSuccess()
+	if h.copier.copied != nil {
+		h.recorded = append(h.recorded, recordedAttempt{h.copier.copied, outcomeOf(a), failed})
+	}
+	if !failed {
 		h.report(t, a)
 	}
 }
