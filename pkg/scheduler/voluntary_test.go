@@ -50,9 +50,9 @@ func TestMinAvailable(t *testing.T) {
 		"approved, and a restart":      {func(d *desk) { d.approve("2"); d.restart() }, "p-decision-1:"},
 		"a forced removal is not held": {func(d *desk) { d.remove("b") }, "c (True RollingUpdate: 0 of 0 added, 2 of 3 removed)\n" + "c (False MinAvailable: " + strings.Replace(text, "1 of 3", "2 of 3", 1)},
 		"the label is back":            {func(d *desk) { d.tier("gold", "a", "b", "c") }, "a b c"},
-		"superseded: the floor stays":  {func(d *desk) { d.tier("gold", "b") }, "b c (False MinAvailable: " + strings.NewReplacer("1 of 3", "0 of 1").Replace(text)},
-		"superseded, and a restart":    {func(d *desk) { d.tier("gold", "b"); d.attempt(); d.restart() }, "b c (False MinAvailable: " + strings.NewReplacer("1 of 3", "0 of 1").Replace(text)},
-		"an edit, too":                 {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(0)) }) }, "b c (False MinAvailable: " + strings.NewReplacer("1 of 3", "0 of 2").Replace(text)},
+		"superseded: the floor stays":  {func(d *desk) { d.tier("gold", "b") }, "b c (False MinAvailable: " + strings.NewReplacer("1 of 3", "0 of 1", "p-2", "p-3").Replace(text)},
+		"superseded, and a restart":    {func(d *desk) { d.tier("gold", "b"); d.attempt(); d.restart() }, "b c (False MinAvailable: " + strings.NewReplacer("1 of 3", "0 of 1", "p-2", "p-3").Replace(text)},
+		"an edit, too":                 {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(0)) }) }, "b c (False MinAvailable: " + strings.NewReplacer("1 of 3", "0 of 2", "p-2", "p-3").Replace(text)},
 		"the policy is deleted":        {func(d *desk) { d.inv.Delete(d.policy.DeepCopy()) }, "p-decision-1:"},
 	} {
 		t.Run(name, func(t *testing.T) {
