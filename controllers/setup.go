@@ -239,9 +239,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
 	decides.StorePublished, decides.OnDecided, decides.Claims = inv.SetPublished, onDecided(recorder), &placements.claims
 	if served.ownKinds {
-		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
-		m.records.Now, m.records.NeedsRecords = o.Now, decides.NeedsRecords
-		decides.WriteRecordsBefore = m.records.Before
+		m.records = recordDecisions(mgr, inv, decides, o)
 	}
 	if err := addValidation(mgr, decides, served.ownKinds, o); err != nil {
 		return err
@@ -257,6 +255,13 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now, Times: &placements.times,
 	}, o)
+}
+
+// recordDecisions returns the writer of PlacementChanges for the decisions of a scheduler.
+func recordDecisions(mgr ctrl.Manager, inv *inventory.Inventory, decides *scheduler.Scheduler, o Options) *Recorder {
+	r := NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
+	r.Now, r.NeedsRecords, decides.WriteRecordsBefore = o.Now, decides.NeedsRecords, r.Before
+	return r
 }
 
 // newRecorder returns the recorder; nil if nothing is recorded.

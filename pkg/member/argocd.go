@@ -113,7 +113,7 @@ func argoCDSecret(cluster *v1alpha1.ManagedCluster, token string) (*corev1.Secre
 	}
 	token = strings.TrimSpace(token)
 	if token == "" || len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("Secret %s/%s, key %s: is empty, too long or no token", cluster.Name, ArgoCDTokenSecret, argoCDTokenKey)
+		return nil, fmt.Errorf("key %[3]s of Secret %[1]s/%[2]s: is empty, too long or no token", cluster.Name, ArgoCDTokenSecret, argoCDTokenKey)
 	}
 	config := argoCDConfig{BearerToken: token}
 	config.TLS.CAData = bytes.Clone(address.CABundle)

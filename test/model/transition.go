@@ -233,7 +233,7 @@ func (a *attempt) measureReady(stays func(name string) bool) {
 		at, known := a.memory.ReadySince[name]
 		unready := !a.Clusters[name].Ready && !a.GoneReady[name]
 		switch {
-		case !known && (!first || !a.recentlyAdded(name) && !(unready && stays(name))):
+		case !known && (!first || !a.recentlyAdded(name) && (!unready || !stays(name))):
 		case unready:
 			since[name] = time.Time{}
 		case at.IsZero():
