@@ -133,6 +133,9 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 		joining.Labels["gpu"] = "both"
 		Expect(hub.Update(ctx, joining)).To(Succeed())
 		Expect(hub.Get(ctx, client.ObjectKey{Name: "steps-1"}, leaving)).To(Succeed())
+		// A cluster that is not ready would leave at once.
+		v1alpha1.SetCondition(&leaving.Status.Conditions, metav1.Condition{Type: v1alpha1.ManagedClusterConditionAvailable, Status: metav1.ConditionTrue, Reason: "Told"})
+		Expect(hub.Status().Update(ctx, leaving)).To(Succeed())
 		leaving.Spec.Taints = []v1alpha1.Taint{{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect}}
 		Expect(hub.Update(ctx, leaving)).To(Succeed())
 		// After the first step, the next attempt finds out what the second one waits for.
