@@ -245,13 +245,14 @@ func (r *ExplanationReconciler) answer(
 		return time.Millisecond, nil
 	}
 	if message := tooLarge(e); message != "" {
-		ns.done[e.UID] = true
-		return time.Millisecond, r.write(ctx, e, func(status *berthv1alpha1.PlacementExplanationStatus) {
+		err := r.write(ctx, e, func(status *berthv1alpha1.PlacementExplanationStatus) {
 			v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
 				Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonTemplateTooLarge,
 				Message: message, ObservedGeneration: e.Generation,
 			})
 		})
+		ns.done[e.UID] = err == nil
+		return time.Millisecond, err
 	}
 	question := explanation.QuestionOf(e)
 	if ns.begun != e.UID {

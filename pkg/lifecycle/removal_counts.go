@@ -244,8 +244,8 @@ func (b *BlastRadius) NeedsRecords() time.Duration {
 const unknownRemovals = 1 << 20
 
 // Recount implements framework.Counter. It counts what changes.RemovalsOf returns. If records of a
-// Placement are missing, because too many were needed, it permits no removal of it in the window
-// after them.
+// Placement are missing, because too many were needed, it permits no removal of the namespace in
+// the window after them. Other namespaces do not count them, as edits.
 func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,7 +256,7 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.update(time.Time{}, func(next *removalCounts) {
 		for uid, history := range changes.ByOwner(records) {
 			if until := history.IncompleteUntil(); !until.IsZero() {
-				next.removals = append(next.removals, removal{placement: uid, namespace: history[0].Namespace, at: until, clusters: unknownRemovals})
+				next.removals = append(next.removals, removal{placement: uid, namespace: history[0].Namespace, at: until, clusters: unknownRemovals, edited: true})
 			}
 			for _, record := range history {
 				next.recount(uid, record)

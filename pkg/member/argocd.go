@@ -27,6 +27,7 @@ const ArgoCDTokenSecret = "argocd-manager"
 const (
 	argoCDSecretPrefix = "cluster-"
 	argoCDTokenKey     = "token"
+	argoCDOwnName      = "in-cluster"
 	// maxToken and maxURL are lengths in bytes.
 	maxToken = 16 << 10
 	maxURL   = 2 << 10
@@ -53,10 +54,11 @@ func (a *ArgoCDClusters) Apply(ctx context.Context, clusters []v1alpha1.ManagedC
 	if err != nil {
 		return fmt.Errorf("listing the Secrets of namespace %s: %w", a.Namespace, err)
 	}
-	// Argo CD identifies a cluster by its address.
-	owner := map[string]string{}
+	// Argo CD identifies a cluster by its address or its name. Addresses have a colon, names none.
+	owner := map[string]string{argoCDOwnName: "of Argo CD's own cluster"}
 	for i := range existing.Items {
-		owner[canonicalAddress(string(existing.Items[i].Data[argoCDServerKey]))] = existing.Items[i].Name
+		secret := &existing.Items[i]
+		owner[canonicalAddress(string(secret.Data[argoCDServerKey]))], owner[string(secret.Data[argoCDNameKey])] = secret.Name, secret.Name
 	}
 	// Of two clusters with one address, the older one has it.
 	clusters = slices.SortedStableFunc(slices.Values(clusters), func(x, y v1alpha1.ManagedCluster) int {
@@ -90,7 +92,10 @@ func (a *ArgoCDClusters) apply(ctx context.Context, cluster *v1alpha1.ManagedClu
 	if other, taken := owner[address]; taken && other != secret.Name {
 		return fmt.Errorf("spec.managedClusterClientConfigs[0].url: Secret %s already has this address, by which Argo CD identifies a cluster", other)
 	}
-	owner[address] = secret.Name
+	if other, taken := owner[cluster.Name]; taken && other != secret.Name {
+		return fmt.Errorf("metadata.name: Secret %s already has this name, by which Argo CD identifies a cluster", other)
+	}
+	owner[address], owner[cluster.Name] = secret.Name, secret.Name
 	object := applycorev1.Secret(secret.Name, a.Namespace).WithLabels(secret.Labels).WithData(secret.Data)
 	options := metav1.ApplyOptions{FieldManager: "berth"}
 	if a.DryRun {

@@ -105,13 +105,17 @@ func TestArgoCDClusters(t *testing.T) {
 		aged(addressed("paris", "https://paris.example.com", nil), time.Hour),
 		aged(addressed("rome", "https://rome.example.com", nil), 0),
 		aged(addressed("other", "https://manual.example.com", nil), 0),
+		aged(addressed("in-cluster", "https://in-cluster.example.com", nil), 0),
+		aged(addressed("again", "https://again.example.com", nil), 0),
 		aged(addressed("tokenless", "https://tokenless.example.com", nil), 0),
 		aged(fixture.Cluster("local").Obj(), 0),
 	}
 	manual := argoSecret("manual", "https://manual.example.com:443", `{}`)
 	manual.Namespace, manual.Name = "argocd", "manual"
-	objects := []runtime.Object{manual}
-	for _, name := range []string{"imitator", "paris", "rome", "other"} {
+	again := argoSecret("again", "https://192.0.2.1", `{}`)
+	again.Namespace, again.Name = "argocd", "added-by-hand"
+	objects := []runtime.Object{manual, again}
+	for _, name := range []string{"imitator", "paris", "rome", "other", "in-cluster", "again"} {
 		objects = append(objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "argocd-manager"}, Data: map[string][]byte{"token": []byte("token-of-" + name)}})
 	}
 	hub := fake.NewClientset(objects...)
@@ -130,10 +134,12 @@ func TestArgoCDClusters(t *testing.T) {
 		const taken = "spec.managedClusterClientConfigs[0].url: Secret %s already has this address, by which Argo CD identifies a cluster"
 		want := map[string]string{
 			"paris": "applied", "rome": "applied",
-			"imitator":  strings.Replace(taken, "%s", "cluster-paris", 1),
-			"other":     strings.Replace(taken, "%s", "manual", 1),
-			"tokenless": "has no Secret argocd-manager in its namespace",
-			"local":     "has no address in spec.managedClusterClientConfigs",
+			"imitator":   strings.Replace(taken, "%s", "cluster-paris", 1),
+			"other":      strings.Replace(taken, "%s", "manual", 1),
+			"in-cluster": "metadata.name: Secret of Argo CD's own cluster already has this name, by which Argo CD identifies a cluster",
+			"again":      "metadata.name: Secret added-by-hand already has this name, by which Argo CD identifies a cluster",
+			"tokenless":  "has no Secret argocd-manager in its namespace",
+			"local":      "has no address in spec.managedClusterClientConfigs",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

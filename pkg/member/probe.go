@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -180,25 +181,35 @@ func (p *prober) addNodes(ctx context.Context, seen *facts) error {
 		if err != nil {
 			return err
 		}
-		var nodes nodeList
-		if err := json.Unmarshal(answer, &nodes); err != nil {
+		if next, err = seen.addPage(answer); err != nil || next == "" {
 			return err
-		}
-		for _, node := range nodes.Items {
-			addAmounts(seen.capacity, node.Status.Capacity)
-			// A node that is unschedulable has no allocatable resources.
-			if !node.Spec.Unschedulable {
-				addAmounts(seen.allocatable, node.Status.Allocatable)
-			}
-		}
-		if max(len(seen.capacity), len(seen.allocatable)) > maxResources {
-			return fmt.Errorf("they have more than %d resources", maxResources)
-		}
-		if next = nodes.Continue; next == "" {
-			return nil
 		}
 	}
 	return fmt.Errorf("there are more than %d pages of %d", maxPages, nodesPerPage)
+}
+
+// decoding bounds the memory of all members: one page of nodes is decoded at a time.
+var decoding sync.Mutex
+
+// addPage adds the resources of a page of nodes and returns the token of the next one.
+func (f *facts) addPage(answer []byte) (next string, err error) {
+	decoding.Lock()
+	defer decoding.Unlock()
+	var nodes nodeList
+	if err := json.Unmarshal(answer, &nodes); err != nil {
+		return "", err
+	}
+	for _, node := range nodes.Items {
+		addAmounts(f.capacity, node.Status.Capacity)
+		// A node that is unschedulable has no allocatable resources.
+		if !node.Spec.Unschedulable {
+			addAmounts(f.allocatable, node.Status.Allocatable)
+		}
+		if max(len(f.capacity), len(f.allocatable)) > maxResources {
+			return "", fmt.Errorf("they have more than %d resources", maxResources)
+		}
+	}
+	return nodes.Continue, nil
 }
 
 // nothing is the resources of a member without nodes. Zero differs from unknown, which is no entry.
