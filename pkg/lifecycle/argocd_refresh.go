@@ -233,9 +233,8 @@ func (r *refreshes) refresh(namespace string, due map[types.NamespacedName]refre
 }
 
 // refreshAll lists the ApplicationSets of a namespace and annotates those that read the Placements.
-// It returns what must be repeated: for ApplicationSets that still have the annotation, because
-// Argo CD may have read the decision before; and once for plugin generators, because berth
-// generator may see the decision later than Argo CD the annotation.
+// It returns what must be repeated: once for plugin generators, because berth generator may see the
+// decision later than Argo CD the annotation.
 func (r *refreshes) refreshAll(ctx context.Context, namespace string, due map[types.NamespacedName]refresh) (again map[types.NamespacedName]refresh, err error) {
 	again = map[types.NamespacedName]refresh{}
 	sets := &unstructured.UnstructuredList{}
@@ -253,28 +252,25 @@ func (r *refreshes) refreshAll(ctx context.Context, namespace string, due map[ty
 	return again, err
 }
 
-// refreshOne annotates an ApplicationSet if it reads one of the Placements.
+// refreshOne annotates an ApplicationSet if it reads one of the Placements. The value is new each
+// time: Argo CD keeps the annotation while it cannot read the decision, and then only another value
+// makes it try again before its next poll.
 func (r *refreshes) refreshOne(ctx context.Context, set *unstructured.Unstructured, due, again map[types.NamespacedName]refresh) error {
 	reads := false
-	_, has := set.GetAnnotations()[refreshAnnotation]
 	for placement, wanted := range due {
 		reading := readingOf(set, placement)
 		switch {
 		case !reading.plugin && (!reading.decision || wanted.onlyPlugin):
 			continue
-		case has:
-			again[placement] = wanted
 		case reading.plugin && !wanted.onlyPlugin:
-			if _, ok := again[placement]; !ok {
-				again[placement] = refresh{onlyPlugin: true}
-			}
+			again[placement] = refresh{onlyPlugin: true}
 		}
 		reads = true
 	}
-	if !reads || has {
+	if !reads {
 		return nil
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, refreshAnnotation)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, refreshAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
 	if err := client.IgnoreNotFound(r.hub.Patch(ctx, set, client.RawPatch(types.MergePatchType, patch))); err != nil {
 		return fmt.Errorf("annotating ApplicationSet %s: %w", set.GetName(), err)
 	}

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,8 +88,8 @@ type applicationSets struct {
 	err     error
 	lists   int
 	patched []string
-	// keep keeps the annotation, as a busy Argo CD does.
-	keep map[string]bool
+	// value is the annotation of each ApplicationSet, which Argo CD keeps while it cannot read.
+	value map[string]string
 }
 
 func (h *applicationSets) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -103,8 +105,8 @@ func (h *applicationSets) List(_ context.Context, list client.ObjectList, opts .
 	for _, set := range h.sets {
 		if set.GetNamespace() == o.Namespace {
 			set := *set.DeepCopy()
-			if h.keep[set.GetName()] {
-				set.SetAnnotations(map[string]string{refreshAnnotation: "true"})
+			if value := h.value[set.GetName()]; value != "" {
+				set.SetAnnotations(map[string]string{refreshAnnotation: value})
 			}
 			all.Items = append(all.Items, set)
 		}
@@ -116,9 +118,15 @@ func (h *applicationSets) Patch(_ context.Context, object client.Object, patch c
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	text, _ := patch.Data(object)
-	if string(text) != `{"metadata":{"annotations":{"argocd.argoproj.io/application-set-refresh":"true"}}}` {
-		return errors.New("the patch is " + string(text))
+	var patched metav1.PartialObjectMetadata
+	if err := json.Unmarshal(text, &patched); err != nil {
+		return err
 	}
+	value := patched.Annotations["argocd.argoproj.io/application-set-refresh"]
+	if value == "" || value == h.value[object.GetName()] {
+		return errors.New("Argo CD does not see the patch " + string(text))
+	}
+	h.value[object.GetName()] = value
 	h.patched = append(h.patched, fmt.Sprintf("%s at %.1f", object.GetName(), time.Since(h.began).Seconds()))
 	return nil
 }
@@ -135,7 +143,7 @@ func (h *applicationSets) taken() []string {
 // refreshing runs a test of the plugin on a hub with these ApplicationSets.
 func refreshing(t *testing.T, sets map[string]string, test func(t *testing.T, h *applicationSets, publish func(namespace, name string))) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &applicationSets{began: time.Now(), keep: map[string]bool{}}
+		h := &applicationSets{began: time.Now(), value: map[string]string{}}
 		for name, generators := range sets {
 			h.sets = append(h.sets, setOf(t, name, generators))
 		}
@@ -193,22 +201,14 @@ func TestRefreshOfPlugins(t *testing.T) {
 	})
 }
 
-// TestRefreshIsRepeated: while the annotation is there, and after errors, with growing pauses, but
-// not forever.
+// TestRefreshIsRepeated after errors, with growing pauses, but not forever.
 func TestRefreshIsRepeated(t *testing.T) {
 	refreshing(t, map[string]string{"web": readsWeb}, func(t *testing.T, h *applicationSets, publish func(string, string)) {
-		h.keep["web"] = true
-		publish("argocd", "web")
-		h.after(t, 2500*time.Millisecond)
-		h.keep["web"] = false
-		h.after(t, time.Second, "web at 3.0")
-		h.after(t, time.Minute)
-
 		h.err = errors.New("down")
 		publish("argocd", "web")
 		h.after(t, time.Second/2)
 		h.err = nil
-		h.after(t, time.Minute, "web at 64.5")
+		h.after(t, time.Minute, "web at 1.0")
 
 		h.err = errors.New("down")
 		before := h.lists

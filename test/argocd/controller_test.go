@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/argoproj/argo-cd/v3/applicationset/controllers"
 	"github.com/argoproj/argo-cd/v3/applicationset/generators"
@@ -207,7 +208,8 @@ func conditionOf(ctx context.Context, kind argov1alpha1.ApplicationSetConditionT
 func refresh(ctx context.Context) {
 	GinkgoHelper()
 	const annotation = "argocd.argoproj.io/application-set-refresh"
-	patch(ctx, applicationSet(ctx), `{"metadata":{"annotations":{%q:"true"}}}`, annotation)
+	// A new value, because one that is there already from a time without pages tells Argo CD nothing.
+	patch(ctx, applicationSet(ctx), `{"metadata":{"annotations":{%q:%q}}}`, annotation, time.Now().Format(time.RFC3339Nano))
 	Eventually(func() map[string]string { return applicationSet(ctx).Annotations }).ShouldNot(HaveKey(annotation))
 }
 

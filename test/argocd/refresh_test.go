@@ -234,7 +234,7 @@ func refreshSet(ctx context.Context, name string) {
 	GinkgoHelper()
 	set := &argov1alpha1.ApplicationSet{}
 	set.Namespace, set.Name = namespace, name
-	patch(ctx, set, `{"metadata":{"annotations":{"argocd.argoproj.io/application-set-refresh":"true","asked":%q}}}`, time.Now().Format(time.RFC3339Nano))
+	patch(ctx, set, `{"metadata":{"annotations":{"argocd.argoproj.io/application-set-refresh":%q}}}`, time.Now().Format(time.RFC3339Nano))
 }
 
 // errorOf returns the message of the condition ErrorOccurred of an ApplicationSet; empty without
