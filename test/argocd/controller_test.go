@@ -208,7 +208,7 @@ func conditionOf(ctx context.Context, kind argov1alpha1.ApplicationSetConditionT
 func refresh(ctx context.Context) {
 	GinkgoHelper()
 	const annotation = "argocd.argoproj.io/application-set-refresh"
-	// A new value, because one that is there already from a time without pages tells Argo CD nothing.
+	// A new value: one that is there since a time without pages tells Argo CD nothing.
 	patch(ctx, applicationSet(ctx), `{"metadata":{"annotations":{%q:%q}}}`, annotation, time.Now().Format(time.RFC3339Nano))
 	Eventually(func() map[string]string { return applicationSet(ctx).Annotations }).ShouldNot(HaveKey(annotation))
 }
