@@ -33,7 +33,6 @@ type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
 	held      *scheduler.HeldChanges
-	claims    scheduler.Claims
 	clock     func() time.Time
 	// queues is nil if no queues are configured. queuesRead is closed when their ConfigMap has been
 	// read, or is known to be missing.

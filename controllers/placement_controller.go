@@ -184,13 +184,13 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.revokedChecks.Delete(key)
 	r.edits.forget(key)
 	// An attempt that began before the deletion may have reserved after it.
-	r.Inventory.Unreserve(key)
+	r.Inventory.Claim(key, nil)
 	return nil
 }
 
 // unreserve gives back what was reserved for a Placement that is not decided.
 func (r *PlacementReconciler) unreserve(key types.NamespacedName) {
-	r.Inventory.Unreserve(key)
+	r.Inventory.Claim(key, nil)
 	if r.Queues != nil {
 		_, clusters := r.Inventory.Published(key)
 		r.Queues.SetClusters(key, clusters)

@@ -156,7 +156,7 @@ func TestReconcileYields(t *testing.T) {
 func (h *setUpHub) keptState() func() []string {
 	r := h.reconciler
 	r.reported.changed(h.placement(), topicWarnings, "warning")
-	r.Inventory.Reserve(placementKey, []string{"reserved"})
+	r.Inventory.Claim(placementKey, []string{"reserved"})
 	h.probe.forgotten = nil
 	return func() []string {
 		var all []string
@@ -193,7 +193,7 @@ func TestReconcileForgets(t *testing.T) {
 			does: func(h *setUpHub) {
 				h.reconciler.Inventory.Delete(h.placement())
 				// By an attempt that began before the deletion.
-				h.reconciler.Inventory.Reserve(placementKey, []string{"reserved"})
+				h.reconciler.Inventory.Claim(placementKey, []string{"reserved"})
 			},
 			wantStages: []string{"prepare", "wait", "snapshot"},
 		},

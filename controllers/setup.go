@@ -237,7 +237,10 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}
 	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
-	decides.StorePublished, decides.OnDecided, decides.Claims = inv.SetPublished, onDecided(recorder), &placements.claims
+	decides.StorePublished, decides.OnDecided, decides.StoreClaim = inv.SetPublished, onDecided(recorder), inv.Claim
+	if placements.queues != nil {
+		decides.StoreQuota = placements.queues.SetClusters
+	}
 	if served.ownKinds {
 		m.records = recordDecisions(mgr, inv, decides, o)
 	}
@@ -374,18 +377,14 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	if err != nil {
 		return nil, err
 	}
-	inv, claims := placements.inventory, &placements.claims
-	claims.Clusters = inv.Reserve
+	inv := placements.inventory
 	handle := &framework.Handle{
-		Client: mgr.GetClient(), Pages: pages, Assume: inv.AssumePage, Announce: inv.Announce, Reserve: claims.Reserve, Unreserve: claims.Unreserve,
+		Client: mgr.GetClient(), Pages: pages, Assume: inv.AssumePage, Announce: inv.Announce,
 		HeldChanges: placements.held, Activate: placements.activate,
 		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
 			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
 		},
-	}
-	if placements.queues != nil {
-		handle.Quota, claims.Quota = claims.SetQuota, placements.queues.SetClusters
 	}
 	return newProfiles(ctx, mgr, o.Config, registry, handle)
 }

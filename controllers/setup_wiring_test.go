@@ -301,11 +301,11 @@ func TestPluginHandle(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.place(fixture.Placement("n", "p").Obj())
 	handle := h.probe.handle
-	if handle.Client == nil || handle.Quota != nil {
-		t.Error("the plugin has no client, or a quota without queues")
+	if handle.Client == nil {
+		t.Error("the plugin has no client")
 	}
 	for name, missing := range map[string]bool{
-		"Assume": handle.Assume == nil, "Announce": handle.Announce == nil, "Reserve": handle.Reserve == nil, "Unreserve": handle.Unreserve == nil,
+		"Assume": handle.Assume == nil, "Announce": handle.Announce == nil,
 	} {
 		if missing {
 			t.Errorf("%s is missing", name)
@@ -326,8 +326,8 @@ func TestPluginHandle(t *testing.T) {
 func TestPluginsUpdateQueues(t *testing.T) {
 	queues := types.NamespacedName{Namespace: "berth-system", Name: "queues"}
 	h := startSetUpHub(t, hubOptions{Options: Options{QueueConfig: queues, Webhooks: &webhook.Options{}}}, "a")
-	if h.probe.handle.Quota == nil || h.reconciler.Queues == nil {
-		t.Error("plugins cannot update queues")
+	if h.reconciler.Queues == nil || h.reconciler.Scheduler.StoreQuota == nil {
+		t.Error("attempts cannot update queues")
 	}
 	if diff := cmp.Diff([]string{"fleet", "queues", "webhooks"}, slices.Sorted(maps.Keys(h.mgr.ready))); diff != "" {
 		t.Errorf("checks (-want +got):\n%s", diff)

@@ -58,7 +58,7 @@ func pageWith(placement string, clusters ...string) *v1alpha1.PlacementDecision 
 // publish publishes a decision as the publisher does.
 func (h *holders) publish(placement string, clusters ...string) {
 	key := inventory.Key{Namespace: "n", Name: placement}
-	h.Reserve(key, clusters)
+	h.Claim(key, clusters)
 	page := pageWith(placement, clusters...)
 	end := h.Announce(page, false)
 	h.AssumePage(page, false)
@@ -153,16 +153,16 @@ func TestHas(t *testing.T) {
 	}
 	key := inventory.Key{Namespace: "n", Name: "a"}
 	expect("at first", "[]")
-	h.Reserve(key, []string{"c1"})
+	h.Claim(key, []string{"c1"})
 	expect("reserved", "[c1]")
-	h.Unreserve(key)
+	h.Claim(key, nil)
 	expect("not reserved", "[]")
 	h.publish("a", "c1")
 	expect("published", "[c1]")
-	h.Reserve(key, []string{"c2"})
+	h.Claim(key, []string{"c2"})
 	end := h.Announce(pageWith("a", "c1", "c2"), false)
 	end()
-	h.Unreserve(key)
+	h.Claim(key, nil)
 	expect("after a write without a response", "[c1 c2]")
 	h.SetPublished(h.Subject(key), &framework.Published{Names: []string{"c1"}})
 	expect("published again", "[c1]")

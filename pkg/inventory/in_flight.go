@@ -10,10 +10,9 @@ import (
 // that none of its pages lists yet. Each counts as one decision.
 type inFlight map[Key]map[int]bool
 
-// Reserve counts a decision on each of the clusters that no page of the Placement lists yet. It
-// replaces the Placement's earlier reservation. The reservation of a cluster ends when a page lists
-// the cluster.
-func (inv *Inventory) Reserve(placement Key, clusters []string) {
+// Claim counts a decision on each of the clusters that no page of the Placement lists yet. It
+// replaces the Placement's earlier claim. The claim to a cluster ends when a page lists it.
+func (inv *Inventory) Claim(placement Key, clusters []string) {
 	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -73,17 +72,6 @@ func (inv *Inventory) reserve(placement Key, clusters []string) {
 	inv.holdingChanged(placement)
 }
 
-// Unreserve ends all reservations of a Placement.
-func (inv *Inventory) Unreserve(placement Key) {
-	defer inv.notify()
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if len(inv.inFlight[placement]) > 0 {
-		inv.addInput(Input{Kind: InputReserved, Placement: placement})
-	}
-	inv.unreserve(placement)
-}
-
 // withReserved returns the subject with the Placement's own reservations among its Entries, because
 // the decision counts include them, too.
 func (inv *Inventory) withReserved(s *framework.Subject) *framework.Subject {
@@ -100,7 +88,7 @@ func (inv *Inventory) withReserved(s *framework.Subject) *framework.Subject {
 	return &with
 }
 
-// unreserve is Unreserve with the inventory locked.
+// unreserve ends all reservations of a Placement.
 func (inv *Inventory) unreserve(placement Key) {
 	for i := range inv.inFlight[placement] {
 		inv.endReservation(placement, i)

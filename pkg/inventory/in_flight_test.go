@@ -49,49 +49,49 @@ func TestReserve(t *testing.T) {
 		do   func(inv *inventory.Inventory)
 		want map[string]int32
 	}{
-		"each counts once":  {func(inv *inventory.Inventory) { inv.Reserve(p, []string{"c0", "c1", "c0"}) }, map[string]int32{"c0": 1, "c1": 1}},
-		"of two Placements": {func(inv *inventory.Inventory) { inv.Reserve(p, []string{"c0"}); inv.Reserve(q, []string{"c0"}) }, map[string]int32{"c0": 2}},
+		"each counts once":  {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0", "c1", "c0"}) }, map[string]int32{"c0": 1, "c1": 1}},
+		"of two Placements": {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0"}); inv.Claim(q, []string{"c0"}) }, map[string]int32{"c0": 2}},
 		"the next one replaces it": {func(inv *inventory.Inventory) {
-			inv.Reserve(p, []string{"c0", "c1"})
-			inv.Reserve(p, []string{"c1", "c2"})
+			inv.Claim(p, []string{"c0", "c1"})
+			inv.Claim(p, []string{"c1", "c2"})
 		}, map[string]int32{"c1": 1, "c2": 1}},
-		"of nothing":              {func(inv *inventory.Inventory) { inv.Reserve(p, []string{"c0"}); inv.Reserve(p, nil) }, map[string]int32{}},
-		"given back":              {func(inv *inventory.Inventory) { inv.Reserve(p, []string{"c0"}); inv.Unreserve(p); inv.Unreserve(p) }, map[string]int32{}},
-		"another's is given back": {func(inv *inventory.Inventory) { inv.Reserve(p, []string{"c0"}); inv.Unreserve(q) }, map[string]int32{"c0": 1}},
+		"of nothing":              {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0"}); inv.Claim(p, nil) }, map[string]int32{}},
+		"given back":              {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0"}); inv.Claim(p, nil); inv.Claim(p, nil) }, map[string]int32{}},
+		"another's is given back": {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0"}); inv.Claim(q, nil) }, map[string]int32{"c0": 1}},
 		"a page that was written shows one": {func(inv *inventory.Inventory) {
-			inv.Reserve(p, []string{"c0", "c1"})
+			inv.Claim(p, []string{"c0", "c1"})
 			inv.AssumePage(page("c0"), false)
 		}, map[string]int32{"c0": 1, "c1": 1}},
 		"shown, and given back after a failure": {func(inv *inventory.Inventory) {
-			inv.Reserve(p, []string{"c0", "c1"})
+			inv.Claim(p, []string{"c0", "c1"})
 			inv.AssumePage(page("c0"), false)
-			inv.Unreserve(p)
+			inv.Claim(p, nil)
 		}, map[string]int32{"c0": 1}},
-		"the watch shows one": {func(inv *inventory.Inventory) { inv.Reserve(p, []string{"c0"}); inv.Update(page("c0")) }, map[string]int32{"c0": 1}},
+		"the watch shows one": {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0"}); inv.Update(page("c0")) }, map[string]int32{"c0": 1}},
 		"shown, and gone again": {func(inv *inventory.Inventory) {
-			inv.Reserve(p, []string{"c0"})
+			inv.Claim(p, []string{"c0"})
 			inv.Update(page("c0"))
 			inv.Delete(page("c0"))
 		}, map[string]int32{}},
-		"shown before":                 {func(inv *inventory.Inventory) { inv.Update(page("c0")); inv.Reserve(p, []string{"c0", "c1"}) }, map[string]int32{"c0": 1, "c1": 1}},
-		"another's page shows nothing": {func(inv *inventory.Inventory) { inv.Reserve(q, []string{"c0"}); inv.Update(page("c0")) }, map[string]int32{"c0": 2}},
+		"shown before":                 {func(inv *inventory.Inventory) { inv.Update(page("c0")); inv.Claim(p, []string{"c0", "c1"}) }, map[string]int32{"c0": 1, "c1": 1}},
+		"another's page shows nothing": {func(inv *inventory.Inventory) { inv.Claim(q, []string{"c0"}); inv.Update(page("c0")) }, map[string]int32{"c0": 2}},
 		"an unfinished page shows it": {func(inv *inventory.Inventory) {
-			inv.Reserve(p, []string{"c0"})
+			inv.Claim(p, []string{"c0"})
 			inv.Update(fixture.Page("n", "p-decision-1").OwnedBy("p").Lists("c0").Obj())
 		}, map[string]int32{"c0": 1}},
 		"the Placement is deleted": {func(inv *inventory.Inventory) {
 			inv.Update(fixture.Placement("n", "p").Obj())
-			inv.Reserve(p, []string{"c0"})
+			inv.Claim(p, []string{"c0"})
 			inv.Delete(fixture.Placement("n", "p").Obj())
 		}, map[string]int32{}},
 		"the cluster is deleted and comes back": {func(inv *inventory.Inventory) {
-			inv.Reserve(p, []string{"c0"})
+			inv.Claim(p, []string{"c0"})
 			inv.Delete(fixture.Cluster("c0").Obj())
 			inv.Update(fixture.Cluster("new").Obj())
 			inv.Update(fixture.Cluster("c0").Obj())
 		}, map[string]int32{"c0": 1}},
 		"the cluster is not there yet": {func(inv *inventory.Inventory) {
-			inv.Reserve(p, []string{"later"})
+			inv.Claim(p, []string{"later"})
 			inv.Update(fixture.Cluster("later").Obj())
 		}, map[string]int32{"later": 1}},
 	}
@@ -129,7 +129,7 @@ func TestCountsAreRecomputable(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"reserve": func(t *rapid.T) {
 				placement, clusters := somePlacement.Draw(t, "placement"), someNames.Draw(t, "clusters")
-				inv.Reserve(inventory.Key{Namespace: "n", Name: placement}, clusters)
+				inv.Claim(inventory.Key{Namespace: "n", Name: placement}, clusters)
 				reserved[placement] = map[string]bool{}
 				for _, c := range clusters {
 					if !shown(placement)[c] {
@@ -139,7 +139,7 @@ func TestCountsAreRecomputable(t *testing.T) {
 			},
 			"unreserve": func(t *rapid.T) {
 				placement := somePlacement.Draw(t, "placement")
-				inv.Unreserve(inventory.Key{Namespace: "n", Name: placement})
+				inv.Claim(inventory.Key{Namespace: "n", Name: placement}, nil)
 				delete(reserved, placement)
 			},
 			"write": func(t *rapid.T) {
@@ -224,7 +224,7 @@ func TestOwnReservationsAreEntries(t *testing.T) {
 	inv.Update(fixture.Cluster("c1").Obj())
 	inv.Update(fixture.Placement("ns", "p").Obj())
 	inv.Update(fixture.Placement("ns", "q").Obj())
-	inv.Reserve(inventory.Key{Namespace: "ns", Name: "p"}, []string{"c1"})
+	inv.Claim(inventory.Key{Namespace: "ns", Name: "p"}, []string{"c1"})
 	for name, want := range map[string]int32{"p": 1, "q": 0} {
 		s := inv.Snapshot(inventory.Key{Namespace: "ns", Name: name}, fixture.Now, nil)
 		index := s.Clusters.Get(0).Index
@@ -232,7 +232,7 @@ func TestOwnReservationsAreEntries(t *testing.T) {
 			t.Errorf("%s: %d own decisions of %d, want %d of 1", name, got, s.Counts.ByIndex.Get(index), want)
 		}
 	}
-	inv.Unreserve(inventory.Key{Namespace: "ns", Name: "p"})
+	inv.Claim(inventory.Key{Namespace: "ns", Name: "p"}, nil)
 	if s := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil); len(s.Subject.Entries) > 0 {
 		t.Errorf("after the reservation: %v", s.Subject.Entries)
 	}

@@ -58,8 +58,7 @@ func TestInputsOnlyForChanges(t *testing.T) {
 	inv.FailReadinessNamespace("unknown", "ns", "why")
 	inv.ForgetReadiness("unknown")
 	inv.DeleteReadiness("unknown", inventory.Key{})
-	inv.Unreserve(inventory.Key{Namespace: "ns", Name: "p"})
-	inv.Reserve(inventory.Key{Namespace: "ns", Name: "p"}, nil)
+	inv.Claim(inventory.Key{Namespace: "ns", Name: "p"}, nil)
 	if count != 0 {
 		t.Errorf("%d inputs", count)
 	}

@@ -269,8 +269,8 @@ func TestInvalidSetsHaveNoMembers(t *testing.T) {
 func TestReservationsEnd(t *testing.T) {
 	key := Key{Namespace: "n", Name: "p"}
 	for name, end := range map[string]func(*Inventory){
-		"unreserved": func(inv *Inventory) { inv.Unreserve(key) },
-		"replaced":   func(inv *Inventory) { inv.Reserve(key, nil) },
+		"unreserved": func(inv *Inventory) { inv.Claim(key, nil) },
+		"replaced":   func(inv *Inventory) { inv.Claim(key, nil) },
 		"deleted":    func(inv *Inventory) { inv.Delete(fixture.Placement("n", "p").Obj()) },
 		"listed, deleted": func(inv *Inventory) {
 			page := fixture.Page("n", "p-decision-1").Of("p").Lists("c1", "c2").Obj()
@@ -281,7 +281,7 @@ func TestReservationsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inv := New(Options{})
 			inv.Update(fixture.Placement("n", "p").Obj())
-			inv.Reserve(key, []string{"c1", "c2", "c1"})
+			inv.Claim(key, []string{"c1", "c2", "c1"})
 			if s := inv.Snapshot(key, fixture.Now, nil); s.Subject.Counted.Len() != 2 || len(s.Subject.Entries) != 2 {
 				t.Errorf("%d are counted", s.Subject.Counted.Len())
 			}

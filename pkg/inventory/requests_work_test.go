@@ -47,7 +47,7 @@ func TestEditsOfRequestsTakeLittleTime(t *testing.T) {
 	began := time.Now()
 	for i := range placements {
 		inv.Update(fixture.Placement("n", fmt.Sprintf("p%d", i)).Obj())
-		inv.Reserve(inventory.Key{Namespace: "n", Name: fmt.Sprintf("p%d", i)}, names)
+		inv.Claim(inventory.Key{Namespace: "n", Name: fmt.Sprintf("p%d", i)}, names)
 		inv.Update(requesting(i, shared))
 	}
 	if took := time.Since(began); took > limit {
@@ -73,7 +73,7 @@ func TestUnknownResourcesTakeLittleMemory(t *testing.T) {
 	for i := range 200 {
 		inv.Update(fixture.Placement("n", fmt.Sprintf("p%d", i)).Obj())
 		inv.Update(requesting(i, func(j int) string { return fmt.Sprintf("p%d-r%d", i, j) }))
-		inv.Reserve(inventory.Key{Namespace: "n", Name: fmt.Sprintf("p%d", i)}, []string{"c999"})
+		inv.Claim(inventory.Key{Namespace: "n", Name: fmt.Sprintf("p%d", i)}, []string{"c999"})
 	}
 	if grown := heap() - before; grown > 8<<20 {
 		t.Errorf("3,200 resources that no cluster reports take %d MiB, want at most 8", grown>>20)
@@ -87,7 +87,7 @@ func TestRequestsOfResourceThatIsReportedLater(t *testing.T) {
 	inv.Started()
 	for i := range 3 {
 		inv.Update(fixture.Placement("n", fmt.Sprintf("p%d", i)).Obj())
-		inv.Reserve(inventory.Key{Namespace: "n", Name: fmt.Sprintf("p%d", i)}, []string{"c0"})
+		inv.Claim(inventory.Key{Namespace: "n", Name: fmt.Sprintf("p%d", i)}, []string{"c0"})
 		inv.Update(requesting(i, func(j int) string { return fmt.Sprintf("r%d", j) }))
 	}
 	inv.Delete(requesting(2, func(j int) string { return fmt.Sprintf("r%d", j) }))

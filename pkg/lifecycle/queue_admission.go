@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -13,15 +11,14 @@ import (
 // QueueAdmissionName is the plugin's name.
 const QueueAdmissionName = "QueueAdmission"
 
-// QueueAdmission ends attempts of a Placement until its queue admits it (PreEnqueue), and counts
-// its clusters against the quotas of the queue (Reserve, Unreserve, PostBind). Without queues it
-// does nothing.
-type QueueAdmission struct{ handle *framework.Handle }
+// QueueAdmission ends attempts of a Placement until its queue admits it. Without queues it does
+// nothing.
+type QueueAdmission struct{}
 
 // NewQueueAdmission is the plugin's factory.
-func NewQueueAdmission(_ context.Context, raw json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
+func NewQueueAdmission(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
 	_, err := framework.DecodeArgs(raw, struct{}{})
-	return &QueueAdmission{handle}, err
+	return &QueueAdmission{}, err
 }
 
 // Name implements framework.Plugin.
@@ -40,35 +37,6 @@ func (*QueueAdmission) PreEnqueue(_ context.Context, state *framework.CycleState
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, queue.Message)
 	}
 	return framework.NewStatus(framework.Unschedulable, queue.Message)
-}
-
-// Reserve counts the selected or the published clusters, whichever are more.
-func (q *QueueAdmission) Reserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
-	if queue := state.Snapshot().Queue; queue != nil {
-		q.count(pl, max(len(p.Selected), queue.Listed))
-	}
-	return nil
-}
-
-// Unreserve counts the clusters that the pages list, unless some pages were written.
-func (q *QueueAdmission) Unreserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
-	if queue := state.Snapshot().Queue; queue != nil && len(p.Writes) == 0 {
-		q.count(pl, queue.Listed)
-	}
-}
-
-// PostBind counts the published clusters. While a change is published in steps, or the rest of it
-// stays reserved, what Reserve counted stays.
-func (q *QueueAdmission) PostBind(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
-	if state.Snapshot().Queue != nil && !p.Partial && !p.Beside {
-		q.count(pl, len(p.Selected))
-	}
-}
-
-func (q *QueueAdmission) count(pl *v1alpha1.Placement, clusters int) {
-	if q.handle != nil && q.handle.Quota != nil {
-		q.handle.Quota(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}, clusters)
-	}
 }
 
 // Recheck implements framework.Rechecker: an admitted Placement stays admitted until its queue

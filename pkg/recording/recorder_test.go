@@ -420,7 +420,7 @@ func TestAppendEntry(t *testing.T) {
 			Namespace: "ns", Name: "p", UID: "u", Input: -1, Now: at, Queue: &framework.QueueAdmission{Limit: -1, Sets: []string{}},
 			Timers: framework.Timers{
 				Change: framework.Stability{Digest: "d", Since: at}, Forced: framework.Stability{RemovingSince: at}, Revoked: framework.Stability{Since: at},
-				TiersOf: "t", NextAttempt: at, NextAttemptCause: "timer", ReadySince: map[string]time.Time{"a": at, "b": {}}, Reserved: true,
+				TiersOf: "t", NextAttempt: at, NextAttemptCause: "timer", ReadySince: map[string]time.Time{"a": at, "b": {}},
 			},
 			Answers: &framework.Answers{Revision: 1, Plugins: map[string]time.Time{}}, Cause: "c", Profile: "p", Outcome: "o", Failure: "f", EndedEarly: true,
 			Target: "t", Step: "s", Selected: 2, Revision: 3, Added: []string{"a", "b"}, Removed: []string{"c"},

@@ -74,6 +74,8 @@ type Attempt struct {
 	// settled is the result of whatSettles, settling the plugin that runs there.
 	settled  *framework.Settled
 	settling string
+	// claim is what the Placement claims after this attempt.
+	claim claim
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
 	// unrecorded is the removal of forced clusters that was published although the records that
@@ -124,15 +126,15 @@ func (s *Scheduler) attempt(ctx context.Context, namespace string, takeSnapshot 
 	})
 	if a != nil {
 		// 9. Bind.
+		stored := a.claim
 		s.publish(ctx, a)
+		s.storeClaim(a.Snapshot.Subject.Key(), a.claim, stored)
 	}
 	return a
 }
 
 // runCycle runs steps 1 to 8. The caller holds the cycle lock.
 func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework.Snapshot, revokedOnly bool) *Attempt {
-	s.Claims.begin()
-	defer s.Claims.end()
 	cycle, deadline := s.startDeadline(ctx)
 	// 1. Snapshot.
 	snapshot := takeSnapshot()
@@ -142,9 +144,10 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 	}
 	failure := s.loadState(ctx, snapshot)
 	// 2 Filter, 3 Score, 4 Select, 5 Diff.
-	a := s.decide(cycle, &Result{Snapshot: snapshot, totalsOnly: true, revokedOnly: revokedOnly, loadFailure: failure})
+	a := s.decide(cycle, &Result{Snapshot: snapshot, totalsOnly: true, revokedOnly: revokedOnly, loadFailure: failure, reserved: s.timers[snapshot.Subject.Key()].reserved})
 	// 6 Reserve, 7 Permit, 8 Transition.
 	s.transition(cycle, a, false)
+	s.storeClaim(snapshot.Subject.Key(), a.claim, keepClaim)
 	s.saveState(a)
 	if s.OnDecided != nil {
 		s.OnDecided(a)
@@ -170,7 +173,7 @@ func (s *Scheduler) loadState(ctx context.Context, snapshot *framework.Snapshot)
 		s.forget(key)
 	case known.profile != profile || mistake != nil:
 		known.profile.forgetPrepared(key)
-		if known.Reserved && known.profile != profile {
+		if known.reserved && known.profile != profile {
 			state := framework.NewCycleState(snapshot)
 			for _, plugin := range slices.Backward(known.profile.Reserve) {
 				failure = cmp.Or(unreserveOne(ctx, plugin, state, &framework.Proposal{}), failure)
@@ -197,7 +200,7 @@ func (s *Scheduler) loadState(ctx context.Context, snapshot *framework.Snapshot)
 
 // decide runs steps 2 to 5.
 func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
-	a := &Attempt{Result: s.run(ctx, r, nil), Outcome: Unchanged, timers: r.Snapshot.Timers}
+	a := &Attempt{Result: s.run(ctx, r, nil), Outcome: Unchanged, timers: r.Snapshot.Timers, claim: keepClaim}
 	a.reportSelection(ctx)
 	a.Target = a.diff()
 	a.timers.ReadySince = a.readySince()
@@ -213,7 +216,7 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 
 // transition runs steps 6 to 8 and sets Step. A dry run reserves nothing.
 func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
-	if a.Change == nil && !a.failsForNow() && a.timers.Reserved && !dry {
+	if a.Change == nil && !a.failsForNow() && a.reserved && !dry {
 		if failure := s.unreserve(ctx, a, &framework.Proposal{}, false); failure != nil {
 			a.setResult(failedResult(failure))
 		}
@@ -239,7 +242,7 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 
 // staysReserved reports whether plugins count the clusters of a change after this attempt.
 func (a *Attempt) staysReserved() bool {
-	return a.Outcome == Progressing || a.Outcome.keepsReservation() || a.partial || a.failsForNow() && a.timers.Reserved || a.unreserveFailed
+	return a.Outcome == Progressing || a.Outcome.keepsReservation() || a.partial || a.failsForNow() && a.reserved || a.unreserveFailed
 }
 
 // failsForNow reports whether nothing was decided for a reason that passes without an edit.
@@ -312,6 +315,7 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 	id := alone.findChangeState(p, *stability)
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := s.permitChange(ctx, &alone, p, id, dry)
+	a.claim = alone.claim
 	if p.Beside = a.Outcome.keepsReservation() && v.outcome != Failed; p.Beside && !dry {
 		s.reserveAgain(ctx, a)
 	}
@@ -352,7 +356,6 @@ func (a *Attempt) forcedPermitted() bool {
 
 // updateTimers updates the timers for the next attempt.
 func (a *Attempt) updateTimers() {
-	a.timers.Reserved = a.staysReserved()
 	if a.timers.ReadySince != nil && a.Step != nil {
 		for _, name := range a.Step.Added {
 			a.timers.ReadySince[name] = a.Snapshot.Now
@@ -377,7 +380,7 @@ func (a *Attempt) updateTimers() {
 // saveState stores the timers and the held change for the Placement's next attempt.
 func (s *Scheduler) saveState(a *Attempt) {
 	subject := a.Snapshot.Subject
-	s.timers[subject.Key()] = timers{Timers: a.timers, uid: subject.Placement.UID, profile: a.profile}
+	s.timers[subject.Key()] = timers{Timers: a.timers, uid: subject.Placement.UID, profile: a.profile, reserved: a.staysReserved()}
 	switch {
 	case a.Outcome == Failed || a.Outcome == Undecided || a.Outcome == Waiting && len(a.Holds) > 0:
 	case a.Outcome == Held || a.Outcome == Rejected && a.message == "":
@@ -520,6 +523,7 @@ func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal)
 
 func (s *Scheduler) postBind(ctx context.Context, a *Attempt, p *framework.Proposal) {
 	defer s.startTimer(a.Result, "PostBind")()
+	a.publishClaim(p)
 	for _, plugin := range a.profile.PostBind {
 		a.recovered(guard(ctx, "PostBind", plugin, func() *framework.Status {
 			plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, p)

@@ -66,8 +66,8 @@ func TestUpdateTimers(t *testing.T) {
 			if got := a.timers.Change; !got.RemovingSince.Equal(want) || !got.Since.Equal(since) || !a.timers.Revoked.RemovingSince.Equal(want) {
 				t.Errorf("got %+v", a.timers)
 			}
-			if a.timers.Reserved != (outcome == Progressing || outcome == Held || outcome == Waiting) {
-				t.Errorf("reserved: %t", a.timers.Reserved)
+			if a.staysReserved() != (outcome == Progressing || outcome == Held || outcome == Waiting) {
+				t.Errorf("reserved: %t", a.staysReserved())
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestUnreserveWhenNothingChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plugin := &lastPoints{plain: plain{name: "x"}}
 			a := attemptOn(lastOf())
-			a.profile, a.Outcome, a.timers.Reserved = &Profile{Reserve: []framework.ReservePlugin{plugin}}, Unchanged, tc.reserved
+			a.profile, a.Outcome, a.reserved = &Profile{Reserve: []framework.ReservePlugin{plugin}}, Unchanged, tc.reserved
 			if tc.change {
 				a.Change = &framework.Proposal{Added: []string{"a"}}
 				a.Target = a.Change

@@ -1,89 +1,79 @@
 package scheduler
 
 import (
-	"maps"
+	"context"
 	"slices"
-	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Claims passes on what plugins reserve for Placements: clusters and quotas. During steps 1 to 8 of
-// an attempt it keeps the calls until their end, and passes on only the last ones. So other
-// Placements never see what Reserve and Unreserve of one attempt cancel out. All its methods may be
-// called concurrently.
-type Claims struct {
-	// Clusters sets the clusters that are reserved for a Placement; Quota, how many clusters of its
-	// queue's quota it uses. Either may be nil.
-	Clusters func(placement types.NamespacedName, clusters []string)
-	Quota    func(placement types.NamespacedName, clusters int)
-
-	mu sync.Mutex
-	// cycle is true during steps 1 to 8 of an attempt. The maps have the last calls since then.
-	cycle    bool
-	clusters map[types.NamespacedName][]string
-	quotas   map[types.NamespacedName]int
+// claim is what a Placement takes of the fleet while its pages do not list it.
+type claim struct {
+	// clusters each count as a decision until a page of the Placement lists them. They replace
+	// those of the last claim; nil keeps those.
+	clusters []string
+	// quota is how many clusters of its queue's quota the Placement uses; negative keeps that of
+	// the last claim.
+	quota int
 }
 
-// Reserve is for framework.Handle.
-func (c *Claims) Reserve(placement types.NamespacedName, clusters []string) {
-	c.mu.Lock()
-	wait := c.cycle
-	if wait {
-		c.clusters[placement] = clusters
+// keepClaim changes nothing.
+var keepClaim = claim{quota: -1}
+
+// claimFor returns the claim for a change: what it adds and, of the quota, the selected or the
+// published clusters, whichever are more.
+func claimFor(p *framework.Proposal, queue *framework.QueueAdmission) claim {
+	c := claim{clusters: append([]string{}, p.Added...), quota: -1}
+	if queue != nil {
+		c.quota = max(len(p.Selected), queue.Listed)
 	}
-	c.mu.Unlock()
-	if !wait && c.Clusters != nil {
-		c.Clusters(placement, clusters)
-	}
+	return c
 }
 
-// Unreserve is for framework.Handle.
-func (c *Claims) Unreserve(placement types.NamespacedName) { c.Reserve(placement, nil) }
-
-// SetQuota is for framework.Handle.
-func (c *Claims) SetQuota(placement types.NamespacedName, clusters int) {
-	c.mu.Lock()
-	wait := c.cycle
-	if wait {
-		c.quotas[placement] = clusters
-	}
-	c.mu.Unlock()
-	if !wait && c.Quota != nil {
-		c.Quota(placement, clusters)
+// releaseClaim ends the claim. Of the quota, the clusters that the pages list stay; all of them, if
+// some pages were written.
+func (a *Attempt) releaseClaim(p *framework.Proposal) {
+	a.claim.clusters = []string{}
+	if queue := a.Snapshot.Queue; queue != nil && len(p.Writes) == 0 {
+		a.claim.quota = queue.Listed
 	}
 }
 
-// begin starts to keep calls. A nil receiver does nothing.
-func (c *Claims) begin() {
-	if c == nil {
-		return
+// publishClaim claims, of the quota, the published clusters. While a change is published in steps,
+// or the rest of it stays reserved, the claim stays.
+func (a *Attempt) publishClaim(p *framework.Proposal) {
+	if a.Snapshot.Queue != nil && !p.Partial && !p.Beside {
+		a.claim.quota = len(p.Selected)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cycle, c.clusters, c.quotas = true, map[types.NamespacedName][]string{}, map[types.NamespacedName]int{}
 }
 
-// end passes on the last calls since begin, in the order of the Placements.
-func (c *Claims) end() {
-	if c == nil {
-		return
+// storeClaim stores what differs from the claim that is stored already.
+func (s *Scheduler) storeClaim(placement types.NamespacedName, next, stored claim) {
+	if slices.Equal(next.clusters, stored.clusters) && (next.clusters == nil) == (stored.clusters == nil) {
+		next.clusters = nil
 	}
-	c.mu.Lock()
-	clusters, quotas := c.clusters, c.quotas
-	c.cycle = false
-	c.mu.Unlock()
-	for _, key := range slices.SortedFunc(maps.Keys(clusters), compareNames) {
-		if c.Clusters != nil {
-			c.Clusters(key, clusters[key])
-		}
+	if next.quota == stored.quota {
+		next.quota = -1
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(quotas), compareNames) {
-		if c.Quota != nil {
-			c.Quota(key, quotas[key])
+	if next.clusters != nil && s.StoreClaim != nil {
+		s.StoreClaim(placement, next.clusters)
+	}
+	if next.quota >= 0 && s.StoreQuota != nil {
+		s.StoreQuota(placement, next.quota)
+	}
+}
+
+// reserveAgain reserves for the change of the attempt, after a removal of its own replaced that.
+func (s *Scheduler) reserveAgain(ctx context.Context, a *Attempt) {
+	a.claim = claimFor(a.Change, a.Snapshot.Queue)
+	for _, plugin := range a.profile.Reserve {
+		if !countsPermitted(plugin) {
+			a.recovered(guard(ctx, "Reserve", plugin, func() *framework.Status {
+				plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Change)
+				return nil
+			}))
 		}
 	}
 }
-
-func compareNames(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }

@@ -23,12 +23,13 @@ func TestDecidedAtOnce(t *testing.T) {
 	pages := &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}
 	inv := inventory.New(inventory.Options{})
 	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
-		Pages: pages, Assume: inv.AssumePage, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
+		Pages: pages, Assume: inv.AssumePage,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := scheduler.New(profiles, scheduler.NewHeldChanges())
+	s.StoreClaim = inv.Claim
 	inv.Update(fixture.Set("s1"))
 	inv.Update(fixture.Binding("ns", "s1"))
 	queue := make(chan inventory.Key, many)

@@ -225,7 +225,7 @@ func (d *desk) restart() {
 	d.inv, d.heldChanges, d.requeued = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), nil
 	d.heldChanges.OnChange(func(key types.NamespacedName) { d.requeued = append(d.requeued, key) })
 	handle := &framework.Handle{
-		Pages: d.pages, Assume: d.inv.AssumePage, Reserve: d.inv.Reserve, Unreserve: d.inv.Unreserve, HeldChanges: d.heldChanges,
+		Pages: d.pages, Assume: d.inv.AssumePage, HeldChanges: d.heldChanges,
 	}
 	registry, defaults := builtin.Registry(), builtin.DefaultProfile()
 	for _, plugin := range []framework.Plugin{d.x, d.y, d.fore} {
@@ -242,7 +242,7 @@ func (d *desk) restart() {
 		d.t.Fatal(err)
 	}
 	d.scheduler = scheduler.New(profiles, d.heldChanges)
-	d.scheduler.StorePublished, d.scheduler.WriteRecordsBefore = d.inv.SetPublished, d.recordFirst
+	d.scheduler.StorePublished, d.scheduler.StoreClaim, d.scheduler.WriteRecordsBefore = d.inv.SetPublished, d.inv.Claim, d.recordFirst
 	d.inv.Update(fixture.Set("s1"))
 	if !d.unbound {
 		d.inv.Update(fixture.Binding("ns", "s1"))

@@ -18,8 +18,6 @@ import (
 func (s *Scheduler) ReserveOpenChanges(ctx context.Context, placements []types.NamespacedName, takeSnapshot func(types.NamespacedName) *framework.Snapshot) {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
-	s.Claims.begin()
-	defer s.Claims.end()
 	for _, key := range placements {
 		if snapshot := takeSnapshot(key); snapshot != nil && Skipped(snapshot.Subject.Placement) == "" {
 			s.reserveOpenChange(ctx, snapshot)
@@ -45,7 +43,8 @@ func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.S
 			})
 		}
 	}
-	s.timers[snapshot.Subject.Key()] = timers{Timers: framework.Timers{Reserved: true}, uid: pl.UID, profile: profile}
+	s.storeClaim(snapshot.Subject.Key(), claimFor(p, snapshot.Queue), keepClaim)
+	s.timers[snapshot.Subject.Key()] = timers{uid: pl.UID, profile: profile, reserved: true}
 }
 
 // openChange returns what is left of the change of the open record; nil without one. The selected

@@ -72,7 +72,7 @@ func TestReserveOpenChanges(t *testing.T) {
 	if len(p.Selected) != 3 {
 		t.Errorf("%d clusters are selected, want 3", len(p.Selected))
 	}
-	if !s.timers[inventory.Key{Namespace: pl.Namespace, Name: pl.Name}].Reserved {
+	if !s.timers[inventory.Key{Namespace: pl.Namespace, Name: pl.Name}].reserved {
 		t.Error("the next attempt does not know of the reservation")
 	}
 }

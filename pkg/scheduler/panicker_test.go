@@ -270,7 +270,7 @@ func newPanicHub(t *testing.T, clusters int, change ...func(*config.Plugins)) *p
 		pages: &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}},
 	}
 	h.inv = inventory.New(inventory.Options{Reads: func(pl *v1alpha1.Placement) framework.Reads { return h.scheduler.Reads(pl) }})
-	handle := &framework.Handle{Pages: h.pages, Assume: h.inv.AssumePage, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve}
+	handle := &framework.Handle{Pages: h.pages, Assume: h.inv.AssumePage}
 	registry, defaults := builtin.Registry(), builtin.DefaultProfile()
 	registry["Panicker"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
 		return h.panicker, nil
@@ -285,7 +285,7 @@ func newPanicHub(t *testing.T, clusters int, change ...func(*config.Plugins)) *p
 		t.Fatal(err)
 	}
 	h.scheduler = scheduler.New(profiles, scheduler.NewHeldChanges())
-	h.scheduler.StorePublished = h.inv.SetPublished
+	h.scheduler.StorePublished, h.scheduler.StoreClaim = h.inv.SetPublished, h.inv.Claim
 	h.inv.Update(fixture.Set("s1"))
 	h.inv.Update(fixture.Binding("ns", "s1"))
 	h.inv.Update(ask().Obj())

@@ -68,18 +68,6 @@ func countsPermitted(plugin framework.ReservePlugin) bool {
 	return is
 }
 
-// reserveAgain reserves for the change of the attempt, after a removal of its own replaced that.
-func (s *Scheduler) reserveAgain(ctx context.Context, a *Attempt) {
-	for _, plugin := range a.profile.Reserve {
-		if !countsPermitted(plugin) {
-			a.recovered(guard(ctx, "Reserve", plugin, func() *framework.Status {
-				plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Change)
-				return nil
-			}))
-		}
-	}
-}
-
 // permit runs the Permit plugins. A change that was permitted before is completed without asking
 // again.
 func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState) permitResult {
@@ -221,6 +209,7 @@ const maxReason = 1024
 // reserve runs the Reserve plugins up to the first failure. The result is empty if all succeed.
 func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState) permitResult {
 	defer s.startTimer(a.Result, "Reserve")()
+	a.claim = claimFor(p, a.Snapshot.Queue)
 	for _, plugin := range a.profile.Reserve {
 		status := guard(ctx, "Reserve", plugin, func() *framework.Status { return plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, p) })
 		if late := a.timeout("Reserve", plugin.Name()); late != nil {
@@ -241,6 +230,9 @@ func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Propos
 // only of those that count permitted changes. It returns the first panic; the next attempt then
 // runs Unreserve again.
 func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Proposal, onlyPermitted bool) (failure *framework.Status) {
+	if !onlyPermitted {
+		a.releaseClaim(p)
+	}
 	for _, plugin := range slices.Backward(a.profile.Reserve) {
 		if onlyPermitted && !countsPermitted(plugin) {
 			continue

@@ -24,7 +24,7 @@ func TestMissingProfileDropsCostlyWork(t *testing.T) {
 	pages := &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}
 	inv := inventory.New(inventory.Options{})
 	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
-		Client: fake.NewFakeClient(), Pages: pages, Assume: inv.AssumePage, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
+		Client: fake.NewFakeClient(), Pages: pages, Assume: inv.AssumePage,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestExplainSomeAfterForget(t *testing.T) {
 	pages := &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}
 	inv := fleet(ask().Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "a"`)), fixture.Cluster("a"), fixture.Cluster("b"))
 	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
-		Client: fake.NewFakeClient(), Pages: pages, Assume: inv.AssumePage, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
+		Client: fake.NewFakeClient(), Pages: pages, Assume: inv.AssumePage,
 	})
 	if err != nil {
 		t.Fatal(err)

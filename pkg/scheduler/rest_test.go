@@ -74,19 +74,17 @@ func (f *fleetAtRest) start() {
 	f.t.Helper()
 	f.due, f.outcomes, f.queues = map[inventory.Key]time.Time{}, map[inventory.Key]scheduler.Outcome{}, nil
 	f.inv = inventory.New(inventory.Options{OnAffected: f.enqueue, Reads: func(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }})
-	claims := &scheduler.Claims{Clusters: f.inv.Reserve}
 	held := scheduler.NewHeldChanges()
 	held.OnChange(func(key types.NamespacedName) { f.enqueue([]inventory.Key{key}) })
 	handle := &framework.Handle{
 		Pages: f.pages, Assume: f.inv.AssumePage, Announce: f.inv.Announce,
-		Reserve: claims.Reserve, Unreserve: claims.Unreserve, Quota: claims.SetQuota, HeldChanges: held,
+		HeldChanges: held,
 	}
 	if f.withQueue {
 		f.queues = admission.NewQueues(admission.QueuesOptions{Published: f.inv.Published, Recorded: f.inv.RecordedQueue, Now: f.clock.Now, OnAffected: f.enqueue})
 		if _, err := f.queues.Configure(&corev1.ConfigMap{Data: map[string]string{admission.QueuesKey: queuesOfTwo}}); err != nil {
 			f.t.Fatal(err)
 		}
-		claims.Quota = f.queues.SetClusters
 	}
 	registry, defaults := builtin.Registry(), builtin.DefaultProfile()
 	registry["x"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
@@ -98,7 +96,11 @@ func (f *fleetAtRest) start() {
 		f.t.Fatal(err)
 	}
 	f.scheduler = scheduler.New(profiles, held)
-	f.scheduler.Claims, f.scheduler.Clock, f.scheduler.CycleTimeout = claims, f.clock, time.Second
+	f.scheduler.Clock, f.scheduler.CycleTimeout = f.clock, time.Second
+	f.scheduler.StoreClaim = f.inv.Claim
+	if f.queues != nil {
+		f.scheduler.StoreQuota = f.queues.SetClusters
+	}
 	f.scheduler.StorePublished, f.scheduler.WriteRecordsBefore = f.inv.SetPublished, f.writeRecords
 	f.inv.Update(fixture.Set("s1"))
 	f.inv.Update(fixture.Binding("ns", "s1"))

@@ -86,13 +86,13 @@ type crowd struct {
 func (f *crowd) start() {
 	f.t.Helper()
 	f.inv = inventory.New(inventory.Options{})
-	handle := &framework.Handle{Pages: f.pages, Assume: f.inv.AssumePage, Reserve: f.inv.Reserve, Unreserve: f.inv.Unreserve}
+	handle := &framework.Handle{Pages: f.pages, Assume: f.inv.AssumePage}
 	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), handle)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.scheduler = scheduler.New(profiles, nil)
-	f.scheduler.StorePublished = f.inv.SetPublished
+	f.scheduler.StorePublished, f.scheduler.StoreClaim = f.inv.SetPublished, f.inv.Claim
 	f.inv.Update(fixture.Set("s1"))
 	f.inv.Update(fixture.Binding("ns", "s1"))
 	for _, c := range f.clusters {

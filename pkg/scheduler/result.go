@@ -43,6 +43,8 @@ type Result struct {
 	// keptScores is the text of the scores if the response to a write may have been lost: it
 	// outlives Release.
 	keptScores string
+	// reserved is true if Reserve plugins count a change of earlier attempts.
+	reserved bool
 	// revokedOnly omits steps 2 to 4: the attempt only removes revoked clusters.
 	revokedOnly bool
 	// without are the filters that exclude nothing in a trial.

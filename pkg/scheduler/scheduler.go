@@ -38,8 +38,12 @@ type Scheduler struct {
 	// OnDecided is called after steps 1 to 8 of each attempt, with the cycle lock held; it must not
 	// block. If nil, nothing is called.
 	OnDecided func(a *Attempt)
-	// Claims are those of the Handle; nil if plugins reserve nothing.
-	Claims *Claims
+	// StoreClaim stores the clusters that are being added to a Placement: each counts as a decision
+	// until a page of the Placement lists it. StoreQuota stores how many clusters of its queue's
+	// quota the Placement uses. Both are called at the end of steps 1 to 8, and after step 9 if it
+	// changed that; either may be nil.
+	StoreClaim func(placement types.NamespacedName, clusters []string)
+	StoreQuota func(placement types.NamespacedName, clusters int)
 	// StorePublished stores the published decision for the next Snapshot; nil if it is the same as
 	// before.
 	StorePublished func(subject *framework.Subject, last *framework.Published)
@@ -67,6 +71,8 @@ type timers struct {
 	uid types.UID
 	// profile is that of the last attempt.
 	profile *Profile
+	// reserved is true while Reserve plugins count a change.
+	reserved bool
 }
 
 // New returns a scheduler with profiles by name. A Placement selects one by

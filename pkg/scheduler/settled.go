@@ -67,7 +67,7 @@ func (a *Attempt) isQuiet() bool {
 		return false
 	}
 	// This attempt ends reservations, which the decision counts of the Snapshot include.
-	if a.Snapshot.Timers.Reserved {
+	if a.reserved {
 		return false
 	}
 	if len(a.Holds)+len(a.Intents) > 0 || !a.State.NextAttempt().IsZero() {

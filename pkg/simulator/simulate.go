@@ -225,9 +225,9 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 	}
 	switch {
 	case d.Target != nil && s.inventory.CountsClusters(key.Namespace):
-		s.inventory.Reserve(key, d.Target.Clusters)
+		s.inventory.Claim(key, d.Target.Clusters)
 	case d.Step != nil && !hasClusters(d.subject):
-		s.inventory.Reserve(key, d.Step.Clusters)
+		s.inventory.Claim(key, d.Step.Clusters)
 	}
 	return d, nil
 }

@@ -106,7 +106,7 @@ func BenchmarkRequests(b *testing.B) {
 		key := inventory.Key{Namespace: "ns", Name: fmt.Sprintf("p%d", n)}
 		cluster := fmt.Sprintf("cluster-%05d", (n+1+i/placements)%clusters)
 		begin := time.Now()
-		inv.Reserve(key, []string{cluster})
+		inv.Claim(key, []string{cluster})
 		inv.AssumePage(listed(n, n+1+i/placements), false)
 		inv.SetPublished(inv.Subject(key), &framework.Published{Names: []string{cluster}})
 		inv.Snapshot(key, fixture.Now, nil)

@@ -90,7 +90,7 @@ func (d *differential) step(t *rapid.T) {
 		d.reserve(t)
 	case "unreserve":
 		key := drawKey(t)
-		d.inv.Unreserve(key)
+		d.inv.Claim(key, nil)
 		delete(d.reserved, key)
 		d.check(t, nil)
 	case "disable":
@@ -135,7 +135,7 @@ func drawKey(t *rapid.T) inventory.Key {
 // reserve counts decisions that no page of the Placement shows.
 func (d *differential) reserve(t *rapid.T) {
 	key, clusters := drawKey(t), rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 3).Draw(t, "clusters")
-	d.inv.Reserve(key, clusters)
+	d.inv.Claim(key, clusters)
 	reserved := map[string]bool{}
 	for _, name := range clusters {
 		reserved[name] = true
@@ -224,7 +224,7 @@ func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 		scratch.Update(all[i])
 	}
 	for key, clusters := range d.reserved {
-		scratch.Reserve(key, slices.Collect(maps.Keys(clusters)))
+		scratch.Claim(key, slices.Collect(maps.Keys(clusters)))
 	}
 	if diff := cmp.Diff(scratch.Placements(), d.inv.Placements()); diff != "" {
 		t.Fatalf("Placements (-scratch +incremental):\n%s", diff)

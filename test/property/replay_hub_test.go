@@ -59,9 +59,9 @@ func newReplayHub(t *rapid.T) *replayHub {
 func (h *replayHub) restart(t *rapid.T) {
 	h.inv, h.held, h.copier = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), &copier{}
 	h.engine = newReplayScheduler(t, &framework.Handle{
-		Pages: h, Assume: h.inv.AssumePage, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve, HeldChanges: h.held,
+		Pages: h, Assume: h.inv.AssumePage, HeldChanges: h.held,
 	}, h.held, h.copier)
-	h.engine.StorePublished, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.recordFirst
+	h.engine.StorePublished, h.engine.StoreClaim, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.inv.Claim, h.recordFirst
 	for _, o := range h.all() {
 		h.inv.Update(o)
 	}

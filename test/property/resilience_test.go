@@ -172,7 +172,7 @@ func (s *survey) decide(key inventory.Key, domain string, before []earlier) *sch
 	}
 	for _, e := range before {
 		if inv.CountsClusters(e.key.Namespace) {
-			inv.Reserve(e.key, e.clusters)
+			inv.Claim(e.key, e.clusters)
 		}
 	}
 	for _, c := range simulator.List[*v1alpha1.ManagedCluster](s.objects) {

@@ -97,13 +97,13 @@ func (w *selectionWorld) newController(onAffected func([]inventory.Key)) (*inven
 		return noBalance{}, nil
 	}
 	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), registry, &framework.Handle{
-		Pages: w, Assume: inv.AssumePage, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
+		Pages: w, Assume: inv.AssumePage, Announce: inv.Announce,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	engine := scheduler.New(profiles, nil)
-	engine.StorePublished = inv.SetPublished
+	engine.StorePublished, engine.StoreClaim = inv.SetPublished, inv.Claim
 	all := w.all()
 	rand.New(rand.NewPCG(uint64(w.version), 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, o := range all {
@@ -176,7 +176,7 @@ func (w *selectionWorld) delete(o client.Object) {
 	if pl, ok := o.(*v1alpha1.Placement); ok {
 		key := inventory.Key{Namespace: pl.Namespace, Name: pl.Name}
 		w.engine.Forget(key)
-		w.inv.Unreserve(key)
+		w.inv.Claim(key, nil)
 		delete(w.has, key)
 		// The API server deletes the pages of the Placement.
 		for _, page := range w.pagesOf(key) {

@@ -115,7 +115,7 @@ func (s *settling) step(t *rapid.T) {
 		page := fixture.Page("others", oneOf(t, "page", "a", "b")).Of("other").Lists(rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 6).Draw(t, "decisions")...)
 		s.feed(t, s.world.put(page.Obj()))
 	case "reserve":
-		s.inv.Reserve(inventory.Key{Namespace: "others", Name: "reserving"}, rapid.SliceOfN(rapid.SampledFrom(clusterNames), 0, 3).Draw(t, "clusters"))
+		s.inv.Claim(inventory.Key{Namespace: "others", Name: "reserving"}, rapid.SliceOfN(rapid.SampledFrom(clusterNames), 0, 3).Draw(t, "clusters"))
 	case "remove":
 		if all := s.world.all(); len(all) > 0 && oneOf(t, "really", false, true) {
 			s.feed(t, s.world.remove(all[pick(t, len(all))]))

@@ -72,14 +72,14 @@ func newSkippingHub(t *rapid.T, skipped *int) *skippingHub {
 		OnAffected: h.wake, Reads: func(pl *v1alpha1.Placement) framework.Reads { return h.engine.Reads(pl) },
 	})
 	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
-		Pages: h, Assume: h.inv.AssumePage, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve, HeldChanges: h.held,
+		Pages: h, Assume: h.inv.AssumePage, HeldChanges: h.held,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.engine = scheduler.New(profiles, h.held)
 	h.checker = newScheduler(t, true)
-	h.engine.StorePublished, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.recordFirst
+	h.engine.StorePublished, h.engine.StoreClaim, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.inv.Claim, h.recordFirst
 	for _, name := range setNames {
 		h.put(fixture.Set(name))
 	}
@@ -131,7 +131,7 @@ func (h *skippingHub) feed(t *rapid.T, e event) {
 		if pl, ok := e.object.(*v1alpha1.Placement); ok {
 			key := inventory.Key{Namespace: pl.Namespace, Name: pl.Name}
 			h.engine.Forget(key)
-			h.inv.Unreserve(key)
+			h.inv.Claim(key, nil)
 		}
 	} else {
 		woken = h.inv.Update(e.object)
@@ -299,7 +299,7 @@ func (h *skippingHub) change(t *rapid.T) {
 	case "object":
 		h.feed(t, h.put(h.drawObject(t)))
 	case "reserve":
-		h.inv.Reserve(inventory.Key{Namespace: "others", Name: "reserving"}, rapid.SliceOfN(rapid.SampledFrom(clusterNames), 0, 3).Draw(t, "clusters"))
+		h.inv.Claim(inventory.Key{Namespace: "others", Name: "reserving"}, rapid.SliceOfN(rapid.SampledFrom(clusterNames), 0, 3).Draw(t, "clusters"))
 	case "remove":
 		if all := h.all(); len(all) > 0 && rapid.Bool().Draw(t, "really") {
 			h.feed(t, h.remove(all[pick(t, len(all))]))

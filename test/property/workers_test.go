@@ -105,8 +105,8 @@ func (w *workload) run(workers int) {
 func (w *workload) publish(key inventory.Key) {
 	r := decide(w.engine, w.inv, key)
 	defer w.engine.Release(r.Result)
-	w.inv.Reserve(key, r.Target.Added)
-	defer w.inv.Unreserve(key)
+	w.inv.Claim(key, r.Target.Added)
+	defer w.inv.Claim(key, nil)
 	plan, err := lifecycle.Plan(r.State, r.Target)
 	if err != nil {
 		panic(err)

@@ -25,13 +25,6 @@ type Handle struct {
 	// exactly this write then affects no Placement. Call the returned function after Assume. Nil in
 	// a simulation.
 	Announce func(page *v1alpha1.PlacementDecision, deleted bool) (end func())
-	// Reserve counts decisions on clusters as if they were published for a Placement, until its
-	// pages show them; Unreserve ends that. Both are nil in a simulation.
-	Reserve   func(placement types.NamespacedName, clusters []string)
-	Unreserve func(placement types.NamespacedName)
-	// Quota sets how many clusters of its queue's quota a Placement uses; nil in a simulation and
-	// if no queues are configured.
-	Quota func(placement types.NamespacedName, clusters int)
 	// HeldChanges lists, allows and rejects held changes; nil in a simulation.
 	HeldChanges HeldChanges
 	// Snapshot returns the fleet as a Placement sees it now, or nil if there is no such Placement.

@@ -139,8 +139,6 @@ type Timers struct {
 	// time of the first of them.
 	DecidedGeneration int64     `json:"decidedGeneration,omitempty"`
 	DecidedSince      time.Time `json:"decidedSince,omitzero"`
-	// Reserved is true while plugins count the clusters of a change that is published in steps.
-	Reserved bool `json:"reserved,omitempty"`
 }
 
 // Stability measures for how long attempts have proposed the same change.

@@ -1,0 +1,63 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// TestClaims: what is stored for a change that begins, ends without publication, and is published;
+// "-" is nothing.
+func TestClaims(t *testing.T) {
+	for name, tc := range map[string]struct {
+		queue            *framework.QueueAdmission
+		selected, writes int
+		partial, beside  bool
+		want             []string
+	}{
+		"no queues":                  {selected: 2, want: []string{"[a]", "[]", "-"}},
+		"more selected than listed":  {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, want: []string{"[a] 3", "[] 1", "-"}},
+		"fewer selected than listed": {queue: &framework.QueueAdmission{Listed: 4}, selected: 3, want: []string{"[a] 4", "[]", "3"}},
+		"a step of a larger change":  {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, partial: true, want: []string{"[a] 3", "[] 1", "-"}},
+		"a step of a smaller change": {queue: &framework.QueueAdmission{Listed: 4}, selected: 3, partial: true, want: []string{"[a] 4", "[]", "-"}},
+		"a removal of its own":       {queue: &framework.QueueAdmission{Listed: 4}, selected: 3, beside: true, want: []string{"[a] 4", "[]", "-"}},
+		"some pages are written":     {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, writes: 1, want: []string{"[a] 3", "[]", "-"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := ""
+			s := New(nil, nil)
+			s.StoreClaim = func(_ types.NamespacedName, clusters []string) { call = fmt.Sprint(clusters) }
+			s.StoreQuota = func(_ types.NamespacedName, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
+			a := attemptOn(nil)
+			a.Snapshot.Queue, a.claim = tc.queue, keepClaim
+			p := &framework.Proposal{
+				Added: []string{"a"}, Selected: make([]framework.Selection, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
+				Partial: tc.partial, Beside: tc.beside,
+			}
+			var got []string
+			store := func(stored claim) {
+				call = ""
+				if s.storeClaim(types.NamespacedName{}, a.claim, stored); call == "" {
+					call = "-"
+				}
+				got = append(got, call)
+			}
+			a.claim = claimFor(p, tc.queue)
+			store(keepClaim)
+			begun := a.claim
+			a.releaseClaim(p)
+			store(begun)
+			a.claim = begun
+			a.publishClaim(p)
+			store(begun)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
