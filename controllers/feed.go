@@ -188,6 +188,11 @@ func (f *feed) start(ctx context.Context, decides *scheduler.Scheduler, recorder
 	recorder.Begin(f.inventory)
 }
 
+// storeQuota is called for Placements with a queue only.
+func (f *feed) storeQuota(placement types.NamespacedName, clusters int) {
+	f.queues.SetClusters(placement, clusters)
+}
+
 // WaitForSync implements source.SyncingSource.
 func (f *feed) WaitForSync(ctx context.Context) error {
 	synced := make([]toolscache.InformerSynced, len(f.handlers))

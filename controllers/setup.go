@@ -237,10 +237,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}
 	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
-	decides.StorePublished, decides.OnDecided, decides.StoreClaim = inv.SetPublished, onDecided(recorder), inv.Claim
-	if placements.queues != nil {
-		decides.StoreQuota = placements.queues.SetClusters
-	}
+	decides.StorePublished, decides.OnDecided, decides.StoreClaim, decides.StoreQuota = inv.SetPublished, onDecided(recorder), inv.Claim, placements.storeQuota
 	if served.ownKinds {
 		m.records = recordDecisions(mgr, inv, decides, o)
 	}

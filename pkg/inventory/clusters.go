@@ -42,7 +42,7 @@ func (d *difference) String() string {
 	return "changed"
 }
 
-func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected affectedSet) {
+func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 	var i int
 	var old *framework.Cluster
 	if known, ok := inv.names.index[object.Name]; ok {
@@ -54,20 +54,19 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 	} else {
 		i = old.Index
 	}
-	cluster := inv.newCluster(i, object, old)
+	cluster := inv.newCluster(i, object, old, e.taintTimes)
 	d := compare(old, cluster)
 	inv.clusters.Set(i, cluster)
 	inv.updateCapacities(i, object)
 	inv.fleet = nil
-	inv.addWaitingForCluster(old, cluster, affected)
+	inv.addWaitingForCluster(old, cluster, e)
 	if !d.anything {
 		return
 	}
 	inv.addCluster(cluster)
-	inv.changedPart = d.String()
+	e.changed = d.String()
 	inv.logChange(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
 	removed := false
-	inv.event++
 	for name, set := range inv.sets {
 		was, is := set.members.Has(i), set.matches(cluster)
 		if was != is {
@@ -75,17 +74,17 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 		}
 		switch {
 		case was != is:
-			inv.readers[name].addTo(affected)
-			inv.addNaming(object.Name, name, affected)
+			inv.readers[name].addTo(e.affected)
+			inv.addNaming(object.Name, name, e.affected)
 			removed = removed || was
 		case is:
-			inv.addUnsettled(inv.readers[name], func(r *reads) bool { return r.dependsOn(d) }, old, cluster, affected)
+			inv.addUnsettled(inv.readers[name], func(r *reads) bool { return r.dependsOn(d) }, old, cluster, e)
 		}
 	}
 	if removed || old == nil || old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero() {
-		inv.addPublishers(i, affected)
+		inv.addPublishers(i, e.affected)
 	}
-	inv.skipSurvivors(affected)
+	inv.skipSurvivors(e)
 }
 
 // addPublishers adds the Placements whose pages list cluster i, which left a set, is being deleted,
@@ -98,7 +97,7 @@ func (inv *Inventory) addPublishers(i int, affected affectedSet) {
 	}
 }
 
-func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, affected affectedSet) {
+func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, e *event) {
 	i, ok := inv.names.index[object.Name]
 	if !ok || inv.clusters.Get(i) == nil {
 		return
@@ -111,19 +110,20 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, affected af
 	for name, set := range inv.sets {
 		if set.members.Has(i) {
 			set.setMember(i, false)
-			inv.readers[name].addTo(affected)
-			inv.addNaming(object.Name, name, affected)
+			inv.readers[name].addTo(e.affected)
+			inv.addNaming(object.Name, name, e.affected)
 		}
 	}
 	for _, page := range inv.pages.listingPages(i) {
 		inv.dropSubject(page.owner)
 	}
-	inv.addPublishers(i, affected)
+	inv.addPublishers(i, e.affected)
 	inv.names.release(i)
 }
 
 // newCluster converts a ManagedCluster once, so that cycles need not do so.
-func (inv *Inventory) newCluster(i int, object *v1alpha1.ManagedCluster, old *framework.Cluster) *framework.Cluster {
+// taintTimes are those of another inventory; nil otherwise.
+func (inv *Inventory) newCluster(i int, object *v1alpha1.ManagedCluster, old *framework.Cluster, taintTimes []time.Time) *framework.Cluster {
 	c := framework.NewCluster(object, i)
 	if claims := object.Status.ClusterClaims; len(claims) > 0 {
 		c.Claims = make(map[string]string, len(claims))
@@ -133,8 +133,8 @@ func (inv *Inventory) newCluster(i int, object *v1alpha1.ManagedCluster, old *fr
 	}
 	c.CPU = amount(object, corev1.ResourceCPU)
 	c.Memory = amount(object, corev1.ResourceMemory)
-	if inv.givenTaintTimes != nil {
-		c.TaintTimes = inv.givenTaintTimes
+	if taintTimes != nil {
+		c.TaintTimes = taintTimes
 		return c
 	}
 	for _, taint := range object.Spec.Taints {

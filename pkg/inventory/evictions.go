@@ -39,7 +39,7 @@ func evictionKeys(object *berthv1alpha1.PlacementEviction) (own, placement Key) 
 
 // updateEviction affects the Placement that the eviction names, unless the cluster is excluded as
 // before.
-func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, affected affectedSet) {
+func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, e *event) {
 	key, placement := evictionKeys(object)
 	old := inv.evictions.get(key)
 	if old != nil && older(object, old) {
@@ -51,7 +51,7 @@ func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, af
 	if old != nil {
 		if inv.evictions.remove(key); old.Spec != object.Spec {
 			// Another eviction of the same name: the watch did not report the deletion.
-			inv.evictionChanged(old, nil, affected)
+			inv.evictionChanged(old, nil, e)
 			old = nil
 		}
 	}
@@ -59,11 +59,11 @@ func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, af
 		inv.evictions.byPlacement[placement] = map[string]*berthv1alpha1.PlacementEviction{}
 	}
 	inv.evictions.byPlacement[placement][key.Name], inv.evictions.placements[key] = object, placement
-	inv.evictionChanged(old, object, affected)
-	inv.changedPart = "status"
+	inv.evictionChanged(old, object, e)
+	e.changed = "status"
 }
 
-func (inv *Inventory) deleteEviction(object *berthv1alpha1.PlacementEviction, affected affectedSet) {
+func (inv *Inventory) deleteEviction(object *berthv1alpha1.PlacementEviction, e *event) {
 	key, _ := evictionKeys(object)
 	old := inv.evictions.get(key)
 	if old == nil || old.UID != object.UID {
@@ -71,19 +71,19 @@ func (inv *Inventory) deleteEviction(object *berthv1alpha1.PlacementEviction, af
 	}
 	inv.addDeleted(old)
 	inv.evictions.remove(key)
-	inv.evictionChanged(old, nil, affected)
+	inv.evictionChanged(old, nil, e)
 }
 
 // evictionChanged adds the Placement to the affected ones if the eviction excludes its cluster
 // differently. Either state may be nil.
-func (inv *Inventory) evictionChanged(old, object *berthv1alpha1.PlacementEviction, affected affectedSet) {
+func (inv *Inventory) evictionChanged(old, object *berthv1alpha1.PlacementEviction, e *event) {
 	before, after := evictionOf(old), evictionOf(object)
 	if before == nil && after == nil || before != nil && after != nil && before.Until.Equal(after.Until) {
 		return
 	}
 	_, placement := evictionKeys(cmp.Or(object, old))
 	if inv.dropSubject(placement) {
-		affected.add(placement)
+		e.affected.add(placement)
 	}
 }
 

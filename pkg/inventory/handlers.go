@@ -7,10 +7,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// handler processes the events of one kind, with the inventory locked. It adds the affected
-// Placements to its last argument.
+// handler processes the events of one kind, with the inventory locked.
 type handler struct {
-	update, remove func(inv *Inventory, o client.Object, affected affectedSet)
+	update, remove func(inv *Inventory, o client.Object, e *event)
 }
 
 // handlers has one handler for each kind in the table of kinds, by the kind's name.
@@ -28,54 +27,54 @@ var handlers = map[string]handler{
 }
 
 // handle returns the handler of a Go type.
-func handle[T client.Object](update, remove func(*Inventory, T, affectedSet)) handler {
+func handle[T client.Object](update, remove func(*Inventory, T, *event)) handler {
 	return handler{
-		update: func(inv *Inventory, o client.Object, affected affectedSet) { update(inv, o.(T), affected) },
-		remove: func(inv *Inventory, o client.Object, affected affectedSet) { remove(inv, o.(T), affected) },
+		update: func(inv *Inventory, o client.Object, e *event) { update(inv, o.(T), e) },
+		remove: func(inv *Inventory, o client.Object, e *event) { remove(inv, o.(T), e) },
 	}
 }
 
 // placementDeleted adds the deleted Placement itself, so that its reconciliation drops the state
 // kept for it.
-func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, affected affectedSet) {
+func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	if inv.placements[key] != nil || len(inv.inFlight[key]) > 0 {
 		inv.addDeleted(object)
 	}
 	inv.unreserve(key)
 	inv.deletePlacement(key)
-	affected.add(key)
+	e.affected.add(key)
 	inv.placementChanged(key)
 }
 
 // pageUpdated processes a page that the watch reports. An announced write affects no Placement.
-func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, affected affectedSet) {
+func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) {
 	inv.pages.observe(object)
 	external := inv.pages.isExternal(nameOf(object), object)
-	inv.updatePage(object, affected)
+	inv.updatePage(object, e)
 	if !external {
-		clear(affected)
+		clear(e.affected)
 	}
 }
 
 // pageDeleted processes a deletion of a page that the watch reports.
-func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, affected affectedSet) {
+func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, e *event) {
 	inv.pages.observe(object)
 	external := inv.pages.isExternal(nameOf(object), nil)
-	inv.deletePage(object, affected)
+	inv.deletePage(object, e)
 	if !external {
-		clear(affected)
+		clear(e.affected)
 	}
 }
 
 // recordUpdated processes a record that the watch reports.
-func (inv *Inventory) recordUpdated(object *berthv1alpha1.PlacementChange, affected affectedSet) {
+func (inv *Inventory) recordUpdated(object *berthv1alpha1.PlacementChange, e *event) {
 	inv.records.observe(object)
-	inv.updateRecord(object, nil, affected)
+	inv.updateRecord(object, nil, e)
 }
 
 // recordDeleted processes a deletion of a record that the watch reports.
-func (inv *Inventory) recordDeleted(object *berthv1alpha1.PlacementChange, affected affectedSet) {
+func (inv *Inventory) recordDeleted(object *berthv1alpha1.PlacementChange, e *event) {
 	inv.records.observe(object)
-	inv.deleteRecord(object, affected)
+	inv.deleteRecord(object, e)
 }

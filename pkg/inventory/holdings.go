@@ -113,18 +113,6 @@ func (inv *Inventory) addHoldings(affected affectedSet) {
 	clear(inv.holdings.pending)
 }
 
-// notify does the same after a change made by Berth itself, and calls OnAffected. The caller does
-// not hold the lock.
-func (inv *Inventory) notify() {
-	affected := affectedSet{}
-	inv.mu.Lock()
-	inv.addHoldings(affected)
-	inv.mu.Unlock()
-	if keys := affected.keys(); len(keys) > 0 && inv.options.OnAffected != nil {
-		inv.options.OnAffected(keys)
-	}
-}
-
 // updateHoldings brings all holdings up to date. The Placements whose decision may differ become
 // pending.
 func (inv *Inventory) updateHoldings() {

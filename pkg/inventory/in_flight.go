@@ -13,9 +13,10 @@ type inFlight map[Key]map[int]bool
 // Claim counts a decision on each of the clusters that no page of the Placement lists yet. It
 // replaces the Placement's earlier claim. The claim to a cluster ends when a page lists it.
 func (inv *Inventory) Claim(placement Key, clusters []string) {
-	defer inv.notify()
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
+	inv.processOwn(func(*event) { inv.claim(placement, clusters) })
+}
+
+func (inv *Inventory) claim(placement Key, clusters []string) {
 	listed := map[string]bool{}
 	for _, p := range inv.pages.byPlacement[placement] {
 		for _, d := range p.object.Status.Decisions {

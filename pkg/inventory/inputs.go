@@ -114,18 +114,18 @@ func sameVersion(a, b client.Object) bool {
 // Apply applies an input of another inventory. It returns the affected Placements, sorted. Apply
 // inputs in their order, and nothing else.
 func (inv *Inventory) Apply(in Input) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	affected := affectedSet{}
-	inv.changedPart = "changed"
 	switch in.Kind {
 	case InputObject:
-		inv.applyObject(in, affected)
-		inv.setCause(affected, in.Object)
+		return inv.process(in.Object, "changed", func(e *event) { inv.applyObject(in, e) })
 	case InputDeleted:
-		inv.changedPart = "deleted"
-		inv.applyDeleted(in.Object, affected)
-		inv.setCause(affected, in.Object)
+		return inv.process(in.Object, "deleted", func(e *event) { inv.applyDeleted(in.Object, e) })
+	}
+	return inv.process(nil, "", func(e *event) { inv.applyOwn(in, e) })
+}
+
+// applyOwn applies an input that is no object.
+func (inv *Inventory) applyOwn(in Input, e *event) {
+	switch in.Kind {
 	case InputPublished:
 		if p := inv.placements[in.Placement]; p != nil {
 			inv.setPublished(p, in.Published, in.KeepsLanded)
@@ -140,37 +140,34 @@ func (inv *Inventory) Apply(in Input) []Key {
 		}
 	case InputReadiness:
 		for _, key := range inv.applyReadiness(in.Readiness) {
-			affected.add(key)
+			e.affected.add(key)
 		}
 	case InputStarted:
 		inv.start()
 	}
-	inv.addHoldings(affected)
-	return affected.keys()
 }
 
-func (inv *Inventory) applyObject(in Input, affected affectedSet) {
+func (inv *Inventory) applyObject(in Input, e *event) {
 	switch object := in.Object.(type) {
 	case *v1alpha1.ManagedCluster:
-		inv.givenTaintTimes = in.TaintTimes
-		inv.updateCluster(object, affected)
-		inv.givenTaintTimes = nil
+		e.taintTimes = in.TaintTimes
+		inv.updateCluster(object, e)
 	case *v1alpha1.PlacementDecision:
-		inv.updatePage(object, affected)
+		inv.updatePage(object, e)
 	default:
 		if kind, ok := kinds.Of(object); ok {
-			handlers[kind.Name].update(inv, object, affected)
+			handlers[kind.Name].update(inv, object, e)
 		}
 	}
 }
 
-func (inv *Inventory) applyDeleted(object client.Object, affected affectedSet) {
+func (inv *Inventory) applyDeleted(object client.Object, e *event) {
 	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
-		inv.removePage(nameOf(page), affected)
+		inv.removePage(nameOf(page), e)
 		return
 	}
 	if kind, ok := kinds.Of(object); ok {
-		handlers[kind.Name].remove(inv, object, affected)
+		handlers[kind.Name].remove(inv, object, e)
 	}
 }
 

@@ -70,9 +70,10 @@ func TestEdited(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 			inv := New(Options{})
+			inv.Started()
 			inv.Update(changed())
 			inv.Update(changed(tc.changes...))
-			if got := inv.changedPart; got != tc.want {
+			if got := inv.placements[Key{Namespace: "n", Name: "p"}].cause; got != "Placement: "+tc.want {
 				t.Errorf("the cause is %q, want %q", got, tc.want)
 			}
 		})

@@ -87,20 +87,12 @@ type Inventory struct {
 	started, starting bool
 	// triggers is the number of the last trigger of an attempt.
 	triggers int64
-	// sequence is the number of the last event that affected any Placement. checked are the
-	// Placements whose skipped attempt runs all the same.
+	// sequence is the number of the last event that affected any Placement.
 	sequence int64
-	checked  []*placement
-	// event is the number of the last change of a cluster, survivors are the Placements whose
-	// attempt it does not start, as far as the event is processed.
-	event     int64
-	survivors []*placement
-	// inputs is the number of the last input. givenTaintTimes are those of the cluster that Apply
-	// updates; nil outside of it.
-	inputs          int64
-	givenTaintTimes []time.Time
-	// changedPart names the part of the object that changed in the current event.
-	changedPart string
+	// events is the number of the last event, inputs that of the last input. survivors is a buffer
+	// that each event uses again.
+	events, inputs int64
+	survivors      []*placement
 
 	// fleet is the last frozen Fleet; nil after a change.
 	fleet       *framework.Fleet
@@ -131,34 +123,20 @@ func New(options Options) *Inventory {
 
 // Update processes an object that was added or changed. It returns the affected Placements, sorted.
 func (inv *Inventory) Update(obj client.Object) []Key {
-	return inv.process(obj, "changed", func(affected affectedSet) {
+	return inv.process(obj, "changed", func(e *event) {
 		if kind, ok := kinds.Of(obj); ok {
-			handlers[kind.Name].update(inv, obj, affected)
+			handlers[kind.Name].update(inv, obj, e)
 		}
 	})
 }
 
 // Delete processes the deletion of an object. It returns the affected Placements, sorted.
 func (inv *Inventory) Delete(obj client.Object) []Key {
-	return inv.process(obj, "deleted", func(affected affectedSet) {
+	return inv.process(obj, "deleted", func(e *event) {
 		if kind, ok := kinds.Of(obj); ok {
-			handlers[kind.Name].remove(inv, obj, affected)
+			handlers[kind.Name].remove(inv, obj, e)
 		}
 	})
-}
-
-// process runs the handler of an event. changed is the part of the object that the cause of an
-// attempt names, unless the handler names another.
-func (inv *Inventory) process(obj client.Object, changed string, handle func(affectedSet)) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	affected := affectedSet{}
-	inv.changedPart = changed
-	handle(affected)
-	inv.setCause(affected, obj)
-	inv.addHoldings(affected)
-	inv.addChecked(affected)
-	return affected.keys()
 }
 
 // AssumePlacement processes a Placement whose status was just written, before or after its watch
@@ -186,14 +164,13 @@ func (inv *Inventory) setStatus(p *placement, object *v1alpha1.Placement) {
 
 // AssumePage processes a page that was just written or deleted, before or after its watch event.
 func (inv *Inventory) AssumePage(page *v1alpha1.PlacementDecision, deleted bool) {
-	defer inv.notify()
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if deleted {
-		inv.assumeDeleted(page)
-	} else {
-		inv.assumeWritten(page)
-	}
+	inv.processOwn(func(e *event) {
+		if deleted {
+			inv.assumeDeleted(page, e)
+		} else {
+			inv.assumeWritten(page, e)
+		}
+	})
 }
 
 // Placement returns the latest known object of a key; nil if there is none.

@@ -130,15 +130,16 @@ func (inv *Inventory) Delegated(key Key) (before []string, delegated bool) {
 // AssumePages processes the pages of a Placement among all those of its namespace, as a list at a
 // resource version returned them, before their watch events arrive.
 func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecision, resourceVersion string) {
-	defer inv.notify()
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
+	inv.processOwn(func(e *event) { inv.assumePages(placement, pages, resourceVersion, e) })
+}
+
+func (inv *Inventory) assumePages(placement Key, pages []v1alpha1.PlacementDecision, resourceVersion string, e *event) {
 	known, listed := inv.pages.byPlacement[placement], map[string]bool{}
 	for i := range pages {
 		page := &pages[i]
 		framework.KeepOtherWriter(page)
 		if listed[page.Name] = true; page.PlacementName() == placement.Name {
-			inv.assumeWritten(page)
+			inv.assumeWritten(page, e)
 		}
 	}
 	at, err := strconv.ParseUint(resourceVersion, 10, 64)
@@ -154,7 +155,7 @@ func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecis
 	for _, page := range gone {
 		page = page.DeepCopy()
 		page.Finalizers = nil // The page is gone.
-		inv.assumeDeleted(page)
+		inv.assumeDeleted(page, e)
 	}
 }
 
@@ -162,10 +163,11 @@ func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecis
 // Other writers own them no more. It does nothing if the Placement was deleted or replaced, or is
 // disabled again.
 func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
-	defer inv.published(subject.Key())
-	defer inv.notify()
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
+	inv.processOwn(func(*event) { inv.adoptPages(subject, revision) })
+	inv.published(subject.Key())
+}
+
+func (inv *Inventory) adoptPages(subject *framework.Subject, revision int64) {
 	p := inv.placements[subject.Key()]
 	if p == nil || p.object.UID != subject.Placement.UID || p.object.IsDisabled() {
 		return
@@ -183,8 +185,7 @@ func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 // It does nothing if the Placement was deleted or replaced, or if scheduling was disabled
 // meanwhile.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
-	inv.storePublished(subject, last)
-	inv.notify()
+	inv.processOwn(func(*event) { inv.storePublished(subject, last) })
 	if last != nil {
 		inv.published(subject.Key())
 	}
@@ -201,10 +202,8 @@ func (inv *Inventory) published(placement Key) {
 // changed. It must not block.
 func (inv *Inventory) OnPublished(call func(placement Key)) { inv.onPublished.Store(&call) }
 
-// storePublished is SetPublished without calls.
+// storePublished is SetPublished without calls, with the inventory locked.
 func (inv *Inventory) storePublished(subject *framework.Subject, last *framework.Published) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
 	p := inv.placements[subject.Key()]
 	if p == nil || p.object.UID != subject.Placement.UID || p.delegated || last == nil && p.landed.Len() == 0 {
 		return

@@ -78,20 +78,19 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	if deleted {
 		page = nil
 	}
-	defer inv.notify()
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if page != nil && inv.keepsLanded(owner) {
-		in := Input{Kind: InputLanded, Placement: owner}
-		for _, d := range page.Status.Decisions {
-			if i, known := inv.names.index[d.ClusterName]; known {
-				inv.addLanded(owner, i)
-				in.Clusters = append(in.Clusters, d.ClusterName)
+	inv.processOwn(func(*event) {
+		if page != nil && inv.keepsLanded(owner) {
+			in := Input{Kind: InputLanded, Placement: owner}
+			for _, d := range page.Status.Decisions {
+				if i, known := inv.names.index[d.ClusterName]; known {
+					inv.addLanded(owner, i)
+					in.Clusters = append(in.Clusters, d.ClusterName)
+				}
 			}
+			inv.addInput(in)
 		}
-		inv.addInput(in)
-	}
-	inv.pages.announced[name] = &announcement{content: page}
+		inv.pages.announced[name] = &announcement{content: page}
+	})
 	return func() {
 		inv.mu.Lock()
 		defer inv.mu.Unlock()
@@ -118,7 +117,7 @@ func isDeleting(page *v1alpha1.PlacementDecision) bool { return page.DeletionTim
 // assumeWritten stores a page that was written. It ignores the page if the watch has already
 // reported its deletion, because no later event would remove it again. A watch that was interrupted
 // reports the deletion with an older version of the page than the written one.
-func (inv *Inventory) assumeWritten(object *v1alpha1.PlacementDecision) {
+func (inv *Inventory) assumeWritten(object *v1alpha1.PlacementDecision, e *event) {
 	if a := inv.pages.announced[nameOf(object)]; a != nil && a.gone != "" && a.gone == object.UID {
 		return
 	}
@@ -126,26 +125,26 @@ func (inv *Inventory) assumeWritten(object *v1alpha1.PlacementDecision) {
 	if ok && version <= inv.pages.seen && !inv.pages.has(object) {
 		return
 	}
-	inv.updatePage(object, affectedSet{})
+	inv.updatePage(object, e)
 }
 
 // assumeDeleted processes an accepted deletion of a page: the page is gone, or has finalizers and
 // is being deleted. If the watch reported the deletion first, no more events follow.
-func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision) {
+func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision, e *event) {
 	if !inv.pages.has(object) {
 		return
 	}
 	if len(object.Finalizers) > 0 {
 		deleting := object.DeepCopy()
 		deleting.DeletionTimestamp = new(metav1.Now())
-		inv.updatePage(deleting, affectedSet{})
+		inv.updatePage(deleting, e)
 		return
 	}
 	if object.UID != "" {
 		inv.pages.deleted[object.UID] = true
 	}
 	inv.addDeleted(object)
-	inv.removePage(nameOf(object), affectedSet{})
+	inv.removePage(nameOf(object), e)
 }
 
 // has is true if the table has this page, not another one of the same name.
@@ -167,7 +166,7 @@ func (t *pageTable) listingPages(i int) []*page {
 	return pages
 }
 
-func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected affectedSet) {
+func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 	if inv.pages.deleted[object.UID] {
 		return
 	}
@@ -184,7 +183,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 		return
 	}
 	if old != nil {
-		inv.removePage(name, affected)
+		inv.removePage(name, e)
 	}
 	p := &page{object: object, owner: ownerOf(object)}
 	p.deleting = isDeleting(object)
@@ -213,7 +212,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 	}
 	inv.pages.byPlacement[p.owner][object.Name] = p
 	if inv.pagesChanged(p.owner) {
-		affected.add(p.owner)
+		e.affected.add(p.owner)
 	}
 }
 
@@ -248,7 +247,7 @@ func (inv *Inventory) setTaken(p *page, taken bool) {
 	inv.dropSubject(user)
 }
 
-func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, affected affectedSet) {
+func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, e *event) {
 	if a := inv.pages.announced[nameOf(object)]; a != nil {
 		a.gone = object.UID
 	}
@@ -258,11 +257,11 @@ func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, affected af
 	}
 	if inv.pages.has(object) {
 		inv.addDeleted(object)
-		inv.removePage(nameOf(object), affected)
+		inv.removePage(nameOf(object), e)
 	}
 }
 
-func (inv *Inventory) removePage(name Key, affected affectedSet) {
+func (inv *Inventory) removePage(name Key, e *event) {
 	p := inv.pages.byName[name]
 	if p == nil {
 		return
@@ -285,7 +284,7 @@ func (inv *Inventory) removePage(name Key, affected affectedSet) {
 		delete(inv.pages.byPlacement, p.owner)
 	}
 	if inv.pagesChanged(p.owner) {
-		affected.add(p.owner)
+		e.affected.add(p.owner)
 	}
 }
 

@@ -137,7 +137,7 @@ func (r *reads) selector(byLabel metav1.LabelSelector, byClaim v1alpha1.ClusterC
 	}
 }
 
-func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affectedSet) {
+func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	old := inv.placements[key]
 	if old != nil && older(object, old.object) {
@@ -153,10 +153,10 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 		return
 	}
 	inv.addObject(object)
-	inv.changedPart = "created"
+	e.changed = "created"
 	p, delegated := &placement{key: key, object: object}, delegates(old, object)
 	if old != nil {
-		inv.changedPart = edited(old.object, object)
+		e.changed = edited(old.object, object)
 		if old.object.UID == object.UID {
 			p.last, p.listed, p.landed, p.delegated, p.before = old.last, old.listed, old.landed, old.delegated, old.before
 			old.last, old.listed = nil, nil
@@ -176,7 +176,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 			inv.setReader(set, p, true)
 		}
 	}
-	affected.add(key)
+	e.affected.add(key)
 	inv.placementChanged(key)
 }
 

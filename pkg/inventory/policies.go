@@ -19,7 +19,7 @@ type policy struct {
 }
 
 // updatePolicy affects the Placements that the policy selects or selected before.
-func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, affected affectedSet) {
+func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, e *event) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	old := inv.policies[key.Namespace][key.Name]
 	if old != nil && older(object, old.object) {
@@ -40,12 +40,12 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, affec
 	readiness, _ := changes.ReadinessOf(object)
 	next := &policy{object, selects, readiness}
 	inv.policies[key.Namespace][key.Name] = next
-	inv.addSelected(old, affected)
-	inv.addSelected(next, affected)
-	inv.changedPart = "spec"
+	inv.addSelected(old, e.affected)
+	inv.addSelected(next, e.affected)
+	e.changed = "spec"
 }
 
-func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, affected affectedSet) {
+func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, e *event) {
 	old := inv.policies[object.Namespace][object.Name]
 	if old == nil {
 		return
@@ -55,7 +55,7 @@ func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, affec
 	if len(inv.policies[object.Namespace]) == 0 {
 		delete(inv.policies, object.Namespace)
 	}
-	inv.addSelected(old, affected)
+	inv.addSelected(old, e.affected)
 }
 
 func (inv *Inventory) addSelected(changed *policy, affected affectedSet) {

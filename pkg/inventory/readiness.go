@@ -267,7 +267,7 @@ func available(c *framework.Cluster) bool {
 
 // addWaitingForCluster adds the Placements with a change in progress for which a cluster became
 // ready or unready: its condition Available changed, or labels that a policy selects.
-func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, affected affectedSet) {
+func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, e *event) {
 	was, is := available(old), available(cluster)
 	var before labels.Set
 	after := labels.Set(cluster.Labels)
@@ -277,9 +277,9 @@ func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, affe
 	if was == is && (!is || maps.Equal(before, after)) {
 		return
 	}
-	inv.changedPart = "condition Available"
+	e.changed = "condition Available"
 	for p := range inv.progressingOn(cluster.Name) {
-		inv.addWaiting(p, clusterSource, affected, func(r *changes.Readiness) bool {
+		inv.addWaiting(p, clusterSource, e.affected, func(r *changes.Readiness) bool {
 			return (was && r.Matches(p.key.Name, before)) != (is && r.Matches(p.key.Name, after))
 		})
 	}

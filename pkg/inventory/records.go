@@ -79,7 +79,7 @@ func recordKey(object *berthv1alpha1.PlacementChange) Key {
 
 // updateRecord adds the Placement to the affected ones if the approval changed. The controller
 // itself writes the rest of a record. If packed is not nil, it is kept instead of the object.
-func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord, affected affectedSet) {
+func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord, e *event) {
 	old := inv.records.byName[recordKey(object)]
 	var before *berthv1alpha1.PlacementChange
 	if old != nil {
@@ -95,11 +95,11 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed
 	r := inv.addRecord(object, packed)
 	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(before) {
 		// The old owner is affected as by a deletion.
-		affected.add(old.owner)
+		e.affected.add(old.owner)
 	}
 	if inv.dropSubject(r.owner) && answered {
-		affected.add(r.owner)
-		inv.changedPart = "approval"
+		e.affected.add(r.owner)
+		e.changed = "approval"
 	}
 }
 
@@ -141,7 +141,7 @@ func (inv *Inventory) acquireAll(names []string) []int {
 	return indexes
 }
 
-func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, affected affectedSet) {
+func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, e *event) {
 	old := inv.records.byName[recordKey(object)]
 	if old == nil {
 		return
@@ -154,7 +154,7 @@ func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, affect
 	inv.addDeleted(last)
 	inv.removeRecord(last)
 	if inv.dropSubject(old.owner) && changes.IsOpen(last) {
-		affected.add(old.owner)
+		e.affected.add(old.owner)
 	}
 }
 
@@ -182,18 +182,19 @@ func (inv *Inventory) removeRecord(object *berthv1alpha1.PlacementChange) {
 // Placements, sorted.
 func (inv *Inventory) UpdatePacked(packed *changes.PackedRecord) []Key {
 	object := packed.Record()
-	return inv.process(object, "changed", func(affected affectedSet) {
+	return inv.process(object, "changed", func(e *event) {
 		inv.records.observe(object)
-		inv.updateRecord(object, packed, affected)
+		inv.updateRecord(object, packed, e)
 	})
 }
 
 // AssumeRecord processes a record that was just written, before or after its watch event. It
 // ignores a record whose deletion the watch has already reported.
 func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
-	defer inv.notify()
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
+	inv.processOwn(func(e *event) { inv.assumeRecord(object, e) })
+}
+
+func (inv *Inventory) assumeRecord(object *berthv1alpha1.PlacementChange, e *event) {
 	var known *berthv1alpha1.PlacementChange
 	if r := inv.records.byName[recordKey(object)]; r != nil {
 		known = r.whole()
@@ -206,7 +207,7 @@ func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
 		// The watch was faster. Keep its object.
 		return
 	}
-	inv.updateRecord(object, nil, affectedSet{})
+	inv.updateRecord(object, nil, e)
 }
 
 // Records returns all PlacementChanges, unsorted.
@@ -339,16 +340,16 @@ func (inv *Inventory) start() {
 }
 
 // setCause stores the cause of the next attempt for each affected Placement.
-func (inv *Inventory) setCause(affected affectedSet, by client.Object) {
-	if len(affected) == 0 {
+func (inv *Inventory) setCause(e *event, by client.Object) {
+	if len(e.affected) == 0 {
 		return
 	}
 	cause := "start"
 	if inv.started {
-		cause = causeOf(by, inv.changedPart)
+		cause = causeOf(by, e.changed)
 	}
-	inv.setCauseText(affected, cause)
-	inv.endStart(affected)
+	inv.setCauseText(e.affected, cause)
+	inv.endStart(e.affected)
 }
 
 func (inv *Inventory) setCauseText(affected affectedSet, cause string) {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, affected affectedSet) {
+func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, e *event) {
 	vector := inv.scores[object.Name]
 	if vector == nil {
 		vector = &framework.Vector[*v1alpha1.AddOnPlacementScore]{}
@@ -22,16 +22,16 @@ func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, affected
 			return
 		}
 		inv.addObject(object)
-		inv.addScored(i, object.Name, affected)
+		inv.addScored(i, object.Name, e.affected)
 		return
 	}
 	inv.addObject(object)
 	i := inv.names.acquire(object.Namespace)
 	vector.Set(i, object)
-	inv.addScored(i, object.Name, affected)
+	inv.addScored(i, object.Name, e.affected)
 }
 
-func (inv *Inventory) deleteScore(object *v1alpha1.AddOnPlacementScore, affected affectedSet) {
+func (inv *Inventory) deleteScore(object *v1alpha1.AddOnPlacementScore, e *event) {
 	vector := inv.scores[object.Name]
 	i, ok := inv.names.index[object.Namespace]
 	if vector == nil || !ok || vector.Get(i) == nil {
@@ -39,7 +39,7 @@ func (inv *Inventory) deleteScore(object *v1alpha1.AddOnPlacementScore, affected
 	}
 	inv.addDeleted(object)
 	vector.Set(i, nil)
-	inv.addScored(i, object.Name, affected)
+	inv.addScored(i, object.Name, e.affected)
 	inv.names.release(i)
 }
 

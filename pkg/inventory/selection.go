@@ -212,7 +212,7 @@ func (t *selectionTable) remove(key Key) {
 
 // updateSelection affects the Placement that the policy names, and the one that it named before.
 // Neither needs to exist: the reconciliation then reports that in the policy's status.
-func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, affected affectedSet) {
+func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *event) {
 	key, placement := selectionKeys(object)
 	old := inv.selections.get(key)
 	if old != nil && older(object, old.object) {
@@ -221,7 +221,7 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, aff
 	if old == nil || !sameVersion(old.object, object) {
 		inv.addObject(object)
 	}
-	inv.changedPart = "spec"
+	e.changed = "spec"
 	if old != nil {
 		if sameSelection(old.object, object) {
 			old.object = object
@@ -229,13 +229,13 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, aff
 			return
 		}
 		if old.object.UID != object.UID || old.object.Spec.Placement != object.Spec.Placement {
-			inv.dropSelection(old, affected)
+			inv.dropSelection(old, e.affected)
 		} else {
 			inv.selections.remove(key)
 		}
 	}
 	inv.selections.store(newSelectionPolicy(object))
-	inv.selectionChanged(placement, affected)
+	inv.selectionChanged(placement, e.affected)
 }
 
 // AssumeSelectionPolicy processes a policy whose status was just written, before or after its watch
@@ -260,11 +260,11 @@ func sameSelection(a, b *berthv1alpha1.SelectionPolicy) bool {
 		a.Spec.Equal(&b.Spec)
 }
 
-func (inv *Inventory) deleteSelection(object *berthv1alpha1.SelectionPolicy, affected affectedSet) {
+func (inv *Inventory) deleteSelection(object *berthv1alpha1.SelectionPolicy, e *event) {
 	key, _ := selectionKeys(object)
 	if old := inv.selections.get(key); old != nil && old.object.UID == object.UID {
 		inv.addDeleted(old.object)
-		inv.dropSelection(old, affected)
+		inv.dropSelection(old, e.affected)
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *clusterSet) freeze() *framework.ClusterSet {
 	return s.frozen
 }
 
-func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, affected affectedSet) {
+func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, e *event) {
 	old := inv.sets[object.Name]
 	if old != nil && reflect.DeepEqual(old.spec, object.Spec.ClusterSelector) {
 		return
@@ -69,27 +69,27 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, affected aff
 		}
 	}
 	inv.sets[object.Name] = set
-	inv.readers[object.Name].addTo(affected)
+	inv.readers[object.Name].addTo(e.affected)
 	if old == nil {
-		inv.addBound(object.Name, affected)
+		inv.addBound(object.Name, e.affected)
 		return
 	}
 	left, joined := old.members.Without(set.members), set.members.Without(old.members)
 	for i := range left.All {
-		inv.addPublishers(i, affected)
+		inv.addPublishers(i, e.affected)
 	}
 	for i := range left.Or(joined).All {
-		inv.addNaming(inv.clusters.Get(i).Name, object.Name, affected)
+		inv.addNaming(inv.clusters.Get(i).Name, object.Name, e.affected)
 	}
 }
 
-func (inv *Inventory) deleteSet(object *v1alpha1.ManagedClusterSet, affected affectedSet) {
+func (inv *Inventory) deleteSet(object *v1alpha1.ManagedClusterSet, e *event) {
 	if inv.sets[object.Name] == nil {
 		return
 	}
 	inv.addDeleted(object)
 	delete(inv.sets, object.Name)
-	inv.addBound(object.Name, affected)
+	inv.addBound(object.Name, e.affected)
 }
 
 // addBound adds all Placements of the namespaces that a set is bound to, including those that do
@@ -104,9 +104,9 @@ func (inv *Inventory) addBound(set string, affected affectedSet) {
 
 // updateBinding stores a binding. It ignores one whose name is not its spec.clusterSet, because the
 // permission to bind is checked by the name.
-func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, affected affectedSet) {
+func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, e *event) {
 	if object.Spec.ClusterSet != object.Name {
-		inv.deleteBinding(object, affected)
+		inv.deleteBinding(object, e)
 		return
 	}
 	bound := inv.bindings[object.Namespace]
@@ -119,10 +119,10 @@ func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, a
 	}
 	inv.addObject(object)
 	bound[object.Name] = true
-	inv.bindingChanged(object, affected)
+	inv.bindingChanged(object, e.affected)
 }
 
-func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, affected affectedSet) {
+func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, e *event) {
 	bound := inv.bindings[object.Namespace]
 	if !bound[object.Name] {
 		return
@@ -132,7 +132,7 @@ func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, a
 	if len(bound) == 0 {
 		delete(inv.bindings, object.Namespace)
 	}
-	inv.bindingChanged(object, affected)
+	inv.bindingChanged(object, e.affected)
 }
 
 // bindingChanged updates the readers of a set after a binding was created or deleted, and adds all

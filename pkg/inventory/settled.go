@@ -22,7 +22,7 @@ func (inv *Inventory) unsettle(p *placement) {
 
 // addUnsettled adds the Placements of the concerned groups whose answer may change because a
 // cluster changed from before to after. It adds the others to the survivors, once for each event.
-func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) bool, before, after *framework.Cluster, affected affectedSet) {
+func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) bool, before, after *framework.Cluster, e *event) {
 	var fleet *framework.SettledFleet
 	for _, group := range groups {
 		if !concerned(group.reads) {
@@ -30,37 +30,38 @@ func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) b
 		}
 		for key, p := range group.placements {
 			switch {
-			case p.survived == inv.event:
+			case p.survived == e.number:
 				continue
 			case p.settled == nil:
-				affected.add(key)
+				e.affected.add(key)
 				continue
 			}
 			if fleet == nil {
 				fleet = inv.settledFleet()
 			}
 			if p.settled.Survives(fleet, before, after) {
-				p.survived = inv.event
-				inv.survivors = append(inv.survivors, p)
+				p.survived = e.number
+				e.survivors = append(e.survivors, p)
 			} else {
 				inv.unsettle(p)
-				affected.add(key)
+				e.affected.add(key)
 			}
 		}
 	}
 }
 
 // skipSurvivors skips the attempts of the survivors of an event that nothing else affects.
-func (inv *Inventory) skipSurvivors(affected affectedSet) {
+func (inv *Inventory) skipSurvivors(e *event) {
 	skipped := 0
-	for _, p := range inv.survivors {
-		if _, starts := affected[p.key]; !starts {
-			inv.skip(p)
+	for _, p := range e.survivors {
+		if _, starts := e.affected[p.key]; !starts {
 			skipped++
+			if inv.options.CheckSettled {
+				p.skipped = true
+				e.checked = append(e.checked, p)
+			}
 		}
 	}
-	clear(inv.survivors)
-	inv.survivors = inv.survivors[:0]
 	if skipped > 0 && inv.options.OnSkipped != nil {
 		inv.options.OnSkipped(skipped)
 	}
@@ -70,20 +71,11 @@ func (inv *Inventory) settledFleet() *framework.SettledFleet {
 	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.pages.counts.current(), Changed: inv.pages.counts.since}
 }
 
-// skip makes a skipped attempt run all the same, if the inventory checks skips.
-func (inv *Inventory) skip(p *placement) {
-	if inv.options.CheckSettled {
-		p.skipped = true
-		inv.checked = append(inv.checked, p)
-	}
-}
-
 // addChecked adds the Placements whose skipped attempt is to run all the same.
-func (inv *Inventory) addChecked(affected affectedSet) {
-	for _, p := range inv.checked {
+func (inv *Inventory) addChecked(e *event) {
+	for _, p := range e.checked {
 		if inv.placements[p.key] == p {
-			affected.add(p.key)
+			e.affected.add(p.key)
 		}
 	}
-	inv.checked = nil
 }

@@ -111,7 +111,7 @@ func TestCompare(t *testing.T) {
 		return fixture.Cluster("c").Label("a", "x").Claim("k", "1").Taint("t", "v", v1alpha1.TaintEffectNoSelect).
 			Allocatable("cpu", "4").Allocatable("memory", "8Gi")
 	}
-	old := inv.newCluster(0, base().Obj(), nil)
+	old := inv.newCluster(0, base().Obj(), nil, nil)
 	edited := func(change func(*v1alpha1.ManagedCluster)) *v1alpha1.ManagedCluster {
 		c := base().Obj()
 		change(c)
@@ -142,7 +142,7 @@ func TestCompare(t *testing.T) {
 			if tc.first {
 				before = nil
 			}
-			got := compare(before, inv.newCluster(0, tc.cluster, before))
+			got := compare(before, inv.newCluster(0, tc.cluster, before, nil))
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(difference{})); diff != "" || got.String() != tc.text {
 				t.Errorf("%s (-want +got):\n%s", &got, diff)
 			}
