@@ -31,7 +31,6 @@ import (
 	"github.com/berth-dev/berth/pkg/admission/validation"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/replay"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -478,7 +477,7 @@ func selectHousekeepers(all map[string]housekeeper, names []string, ownCRDs bool
 // subresource.
 func pageClient(cfg *rest.Config, consumers client.Client, reader client.Reader, whole bool) (framework.PageClient, error) {
 	if !whole {
-		return lifecycle.SteppedPages(consumers, reader), nil
+		return steppedPagesOf(consumers, reader), nil
 	}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddPagesToScheme(scheme); err != nil {
@@ -488,5 +487,5 @@ func pageClient(cfg *rest.Config, consumers client.Client, reader client.Reader,
 	if err != nil {
 		return nil, fmt.Errorf("building the pages client: %w", err)
 	}
-	return lifecycle.WholePages(writer), nil
+	return wholePagesOf(writer), nil
 }

@@ -344,9 +344,9 @@ func TestPageClient(t *testing.T) {
 		want    string
 		wantErr string
 	}{
-		"in steps":         {want: "lifecycle.steppedPages"},
-		"whole":            {whole: true, want: "lifecycle.wholePages"},
-		"in steps, bad":    {cfg: rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}, want: "lifecycle.steppedPages"},
+		"in steps":         {want: "controllers.steppedPages"},
+		"whole":            {whole: true, want: "controllers.wholePages"},
+		"in steps, bad":    {cfg: rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}, want: "controllers.steppedPages"},
 		"whole, no client": {whole: true, cfg: rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}, want: "<nil>", wantErr: "building the pages client: "},
 	} {
 		t.Run(name, func(t *testing.T) {

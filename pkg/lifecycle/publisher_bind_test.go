@@ -38,7 +38,7 @@ func (s *shelf) write(ctx context.Context, verb string, page *v1alpha1.Placement
 	}
 	s.calls = append(s.calls, call)
 	if verb+" "+page.Name == s.refused {
-		return nil, errRefused
+		return nil, errors.New("refused")
 	}
 	page = page.DeepCopy()
 	page.ResourceVersion = fmt.Sprint(len(s.calls))

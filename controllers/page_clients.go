@@ -1,4 +1,4 @@
-package lifecycle
+package controllers
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// WholePages writes a page in one request. The client must use v1alpha1 of Berth's CRDs, where
+// wholePagesOf writes a page in one request. The client must use v1alpha1 of Berth's CRDs, where
 // PlacementDecision has no status subresource.
-func WholePages(c client.Client) framework.PageClient { return wholePages{asBerth(c)} }
+func wholePagesOf(c client.Client) framework.PageClient { return wholePages{asBerth(c)} }
 
 // asBerth returns a client whose writes have FieldManager, whatever the program is called.
 func asBerth(c client.Client) client.Client { return client.WithFieldOwner(c, framework.FieldManager) }
@@ -45,10 +45,10 @@ func (w wholePages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision
 	return deletePage(ctx, w.client, page)
 }
 
-// SteppedPages writes a page on CRDs whose PlacementDecision has a status subresource. It creates
+// steppedPagesOf writes a page on CRDs whose PlacementDecision has a status subresource. It creates
 // the page without the Placement's label, writes the decisions, then the label, so that readers
 // that select by label never see an empty page. The reader must not use a cache.
-func SteppedPages(c client.Client, reader client.Reader) framework.PageClient {
+func steppedPagesOf(c client.Client, reader client.Reader) framework.PageClient {
 	return steppedPages{asBerth(c), reader}
 }
 

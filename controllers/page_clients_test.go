@@ -1,4 +1,4 @@
-package lifecycle
+package controllers
 
 import (
 	"context"
@@ -101,9 +101,9 @@ func newPageHub(t *testing.T, stepped bool, failing string, pages ...*v1alpha1.P
 
 func (h *pageHub) pages(stepped bool) framework.PageClient {
 	if stepped {
-		return SteppedPages(h, h)
+		return steppedPagesOf(h, h)
 	}
-	return WholePages(h)
+	return wholePagesOf(h)
 }
 
 func pageOf(version string, clusters ...string) *v1alpha1.PlacementDecision {
@@ -278,7 +278,7 @@ func TestDeletePageOptions(t *testing.T) {
 			return nil
 		},
 	})
-	if err := WholePages(hub).Delete(t.Context(), pageOf("7")); err != nil {
+	if err := wholePagesOf(hub).Delete(t.Context(), pageOf("7")); err != nil {
 		t.Fatal(err)
 	}
 	page, background := pageOf("7"), metav1.DeletePropagationBackground
@@ -322,7 +322,7 @@ func TestReadPage(t *testing.T) {
 		},
 	})
 	empty := newPageHub(t, false, "")
-	for name, pages := range map[string]framework.PageClient{"whole": WholePages(reader), "in steps": SteppedPages(empty, reader)} {
+	for name, pages := range map[string]framework.PageClient{"whole": wholePagesOf(reader), "in steps": steppedPagesOf(empty, reader)} {
 		t.Run(name, func(t *testing.T) {
 			got, err := pages.Read(t.Context(), "ns", "p-decision-1")
 			if err != nil || !cmp.Equal(got.ManagedFields, []metav1.ManagedFieldsEntry{{Manager: "someone"}}) {
