@@ -32,7 +32,7 @@ func (l *testRecorder) attempt(outcome scheduler.Outcome, revision int64, cluste
 	set := []string{cluster}
 	change := &framework.Proposal{Revision: revision, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set}
 	a := &scheduler.Attempt{
-		Result: &scheduler.Result{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)}, Outcome: outcome, Change: change,
+		Result: &scheduler.Result{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)}, Verdict: scheduler.Verdict{Outcome: outcome}, Change: &scheduler.Move{Proposal: change},
 	}
 	if outcome == scheduler.Published {
 		a.Step = change

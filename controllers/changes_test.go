@@ -397,8 +397,10 @@ func TestHeldChangesArePruned(t *testing.T) {
 		set := []string{fmt.Sprint("c", revision)}
 		a := &scheduler.Attempt{
 			Result:  &scheduler.Result{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)},
-			Outcome: scheduler.Held,
-			Change:  &framework.Proposal{Revision: revision + 1, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set},
+			Verdict: scheduler.Verdict{Outcome: scheduler.Held},
+			Change: &scheduler.Move{Proposal: &framework.Proposal{
+				Revision: revision + 1, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set,
+			}},
 		}
 		if err := l.Before(t.Context(), a); err != nil {
 			t.Fatal(err)

@@ -446,11 +446,11 @@ func TestCount(t *testing.T) {
 		want    map[string]float64
 	}{
 		"published, nothing written": {
-			attempt: scheduler.Attempt{Outcome: scheduler.Published, Step: &framework.Proposal{}},
+			attempt: scheduler.Attempt{Verdict: scheduler.Verdict{Outcome: scheduler.Published}, Step: &framework.Proposal{}},
 			want:    map[string]float64{"attempts_total Published": 1},
 		},
 		"every operation": {
-			attempt: scheduler.Attempt{Outcome: scheduler.Published, Step: &framework.Proposal{Writes: []framework.PageWrite{
+			attempt: scheduler.Attempt{Verdict: scheduler.Verdict{Outcome: scheduler.Published}, Step: &framework.Proposal{Writes: []framework.PageWrite{
 				{Created: true}, {Created: true}, {Deleted: true}, {}, {DecisionsChanged: true}, {},
 			}}},
 			want: map[string]float64{
@@ -459,13 +459,13 @@ func TestCount(t *testing.T) {
 		},
 		"a failure after a write": {
 			attempt: scheduler.Attempt{
-				Outcome: scheduler.Published, Step: &framework.Proposal{Writes: []framework.PageWrite{{Created: true}}},
+				Verdict: scheduler.Verdict{Outcome: scheduler.Published}, Step: &framework.Proposal{Writes: []framework.PageWrite{{Created: true}}},
 				Err: framework.AsStatus(apierrors.NewConflict(pages, "p", nil)).WithPlugin("Binder"),
 			},
 			want: map[string]float64{"attempts_total Failed": 1, "decision_writes_total create": 1, "publish_failures_total Binder Conflict": 1},
 		},
 		"nothing decided": {
-			attempt: scheduler.Attempt{Outcome: scheduler.Undecided, Result: &scheduler.Result{
+			attempt: scheduler.Attempt{Verdict: scheduler.Verdict{Outcome: scheduler.Undecided}, Result: &scheduler.Result{
 				Failure: framework.NewStatus(framework.Unschedulable, "parked").WithPlugin("Queue"),
 			}},
 			want: map[string]float64{"attempts_total Undecided": 1, "decide_failures_total Unschedulable Queue": 1},

@@ -383,7 +383,7 @@ func TestStatusHasTheTimeOfScores(t *testing.T) {
 			pl := fixture.Placement("n", "p").Obj()
 			pl.Status.LastScoreUpdateTime, pl.Status.NumberOfSelectedClusters = tc.stored, 7
 			snapshot := &framework.Snapshot{Now: fixture.Now.Add(time.Millisecond), Subject: &framework.Subject{Placement: pl}}
-			a := &scheduler.Attempt{Outcome: scheduler.Undecided, Result: &scheduler.Result{
+			a := &scheduler.Attempt{Verdict: scheduler.Verdict{Outcome: scheduler.Undecided}, Result: &scheduler.Result{
 				Snapshot: snapshot, State: framework.NewCycleState(snapshot), Failure: framework.NewStatus(framework.Unschedulable, "parked"),
 			}}
 			if !tc.withoutDecision {

@@ -30,12 +30,10 @@ type Attempt struct {
 	*Result
 	// Target is the Proposal of the selected clusters; nil if nothing was decided.
 	Target *framework.Proposal
-	// Change is the change that Outcome describes: Target, or the removal of forced clusters
+	// Change is the change that the Verdict is about: Target, or the removal of forced clusters
 	// alone. It is nil if no cluster is added or removed.
-	Change  *framework.Proposal
-	Outcome Outcome
-	// Holds are the holds of Permit plugins if Outcome is Held or Expired, or of the open record.
-	Holds []berthv1alpha1.ChangeHold
+	Change *Move
+	Verdict
 	// Step is the Proposal to publish now: Target, a part of the change, the removal of forced
 	// clusters, or the last published decision again; nil if the pages stay. Its Writes are the
 	// successful ones.
@@ -54,13 +52,6 @@ type Attempt struct {
 	recorded bool
 	// supersededFirst is true if RecordsBefore ended the open records of other changes.
 	supersededFirst bool
-	// why and message describe the outcome.
-	why, message string
-	// heldBy are the plugins that hold the change now.
-	heldBy []string
-	// stillHeldBy are those of them that would hold it also after an approval.
-	stillHeldBy []string
-	changeState *changeState
 	// progress is set if Outcome is Progressing.
 	progress *progress
 	// pausedBy is the Transition plugin whose pause an approval ends.
@@ -200,7 +191,7 @@ func (s *Scheduler) loadState(ctx context.Context, snapshot *framework.Snapshot)
 
 // decide runs steps 2 to 5.
 func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
-	a := &Attempt{Result: s.run(ctx, r, nil), Outcome: Unchanged, timers: r.Snapshot.Timers, claim: keepClaim}
+	a := &Attempt{Result: s.run(ctx, r, nil), Verdict: Verdict{Outcome: Unchanged}, timers: r.Snapshot.Timers, claim: keepClaim}
 	a.reportSelection(ctx)
 	a.Target = a.diff()
 	a.timers.ReadySince = a.readySince()
@@ -208,22 +199,18 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 	if a.Failure != nil {
 		a.Outcome = Undecided
 	}
-	if isChange(a.Target) {
-		a.Change = a.Target
-	}
 	return a
 }
 
 // transition runs steps 6 to 8 and sets Step. A dry run reserves nothing.
 func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
-	if a.Change == nil && !a.failsForNow() && a.reserved && !dry {
+	if isChange(a.Target) {
+		a.Change = a.newMove(a.Target, a.timers.Change)
+		a.setVerdict(s.permitChange(ctx, a, a.Change, dry))
+	} else if !a.failsForNow() && a.reserved && !dry {
 		if failure := s.unreserve(ctx, a, &framework.Proposal{}, false); failure != nil {
-			a.setResult(failedResult(failure))
+			a.setVerdict(failedResult(failure))
 		}
-	}
-	if a.Change != nil {
-		a.changeState = a.findChangeState(a.Change, a.timers.Change)
-		a.setResult(s.permitChange(ctx, a, a.Change, a.changeState, dry))
 	}
 	if a.Outcome == Waiting || a.forcedPermitted() {
 		s.goOn(ctx, a, dry)
@@ -253,8 +240,8 @@ func (a *Attempt) failsForNow() bool {
 // undecideIfLate makes an attempt that timed out after its decision, without a step, undecided.
 func (a *Attempt) undecideIfLate() {
 	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
-		a.Failure, a.Selected, a.Target, a.Change, a.changeState = a.Err, nil, nil, nil, nil
-		a.setResult(permitResult{outcome: Undecided})
+		a.Failure, a.Selected, a.Target, a.Change = a.Err, nil, nil, nil
+		a.setVerdict(Verdict{Outcome: Undecided})
 	}
 }
 
@@ -271,10 +258,8 @@ func (s *Scheduler) setStep(ctx context.Context, a *Attempt, dry bool) {
 	}
 }
 
-// setResult copies the result of Reserve and Permit to the attempt.
-func (a *Attempt) setResult(v permitResult) {
-	a.Outcome, a.Holds, a.heldBy, a.stillHeldBy, a.why, a.message, a.Err = v.outcome, v.holds, v.heldBy, v.stillHeldBy, v.why, v.message, v.failure
-}
+// setVerdict sets the answer to the change.
+func (a *Attempt) setVerdict(v Verdict) { a.Verdict, a.Err = v, v.failure }
 
 // removeForced proposes the removal of clusters that the Placement cannot keep alone, while the
 // whole change is pending or nothing could be decided: of all of them while the change is Waiting,
@@ -312,19 +297,19 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 	}
 	p := a.republish(removed)
 	p.Revoked = revoked
-	id := alone.findChangeState(p, *stability)
+	m := alone.newMove(p, *stability)
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
-	v := s.permitChange(ctx, &alone, p, id, dry)
+	v := s.permitChange(ctx, &alone, m, dry)
 	a.claim = alone.claim
-	if p.Beside = a.Outcome.keepsReservation() && v.outcome != Failed; p.Beside && !dry {
+	if p.Beside = a.Outcome.keepsReservation() && v.Outcome != Failed; p.Beside && !dry {
 		s.reserveAgain(ctx, a)
 	}
-	switch v.outcome {
+	switch v.Outcome {
 	case Failed:
-		a.setResult(v)
+		a.setVerdict(v)
 	case Published:
-		a.Change, a.Step, a.changeState = p, p, id
-		a.setResult(v)
+		a.Change, a.Step = m, p
+		a.setVerdict(v)
 		if a.Target != nil && slices.Equal(p.Clusters, a.Target.Clusters) {
 			// The removal is the whole change.
 			p.Selected, a.Target = a.Target.Selected, p
@@ -338,8 +323,8 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 		}
 		if a.Outcome == Undecided {
 			// There is no other change to report.
-			a.Change, a.changeState = p, id
-			a.setResult(v)
+			a.Change = m
+			a.setVerdict(v)
 		}
 	}
 }

@@ -111,8 +111,7 @@ func TestUnreserveWhenNothingChanges(t *testing.T) {
 			a := attemptOn(lastOf())
 			a.profile, a.Outcome, a.reserved = &Profile{Reserve: []framework.ReservePlugin{plugin}}, Unchanged, tc.reserved
 			if tc.change {
-				a.Change = &framework.Proposal{Added: []string{"a"}}
-				a.Target = a.Change
+				a.Target = &framework.Proposal{Added: []string{"a"}}
 			}
 			New(nil, nil).transition(t.Context(), a, tc.dry)
 			if len(plugin.unreserved) != tc.want {
@@ -189,7 +188,7 @@ func TestPublishUnrecorded(t *testing.T) {
 			last.Restored = true
 			a := attemptOn(last, fixture.Cluster("a").Set("s"))
 			a.profile = &Profile{Bind: []framework.BindPlugin{plugin}, Reserve: []framework.ReservePlugin{plugin}}
-			a.Outcome, a.Change = tc.outcome, &framework.Proposal{Revision: 7}
+			a.Outcome, a.Change = tc.outcome, &Move{Proposal: &framework.Proposal{Revision: 7}}
 			a.Step = &framework.Proposal{Clusters: []string{"a"}, Revision: 5, Restores: tc.restores}
 			s, stored := New(nil, nil), []string(nil)
 			s.StorePublished = func(_ *framework.Subject, last *framework.Published) { stored = last.Names }

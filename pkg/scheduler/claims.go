@@ -67,11 +67,11 @@ func (s *Scheduler) storeClaim(placement types.NamespacedName, next, stored clai
 
 // reserveAgain reserves for the change of the attempt, after a removal of its own replaced that.
 func (s *Scheduler) reserveAgain(ctx context.Context, a *Attempt) {
-	a.claim = claimFor(a.Change, a.Snapshot.Queue)
+	a.claim = claimFor(a.Change.Proposal, a.Snapshot.Queue)
 	for _, plugin := range a.profile.Reserve {
 		if !countsPermitted(plugin) {
 			a.recovered(guard(ctx, "Reserve", plugin, func() *framework.Status {
-				plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Change)
+				plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Change.Proposal)
 				return nil
 			}))
 		}

@@ -232,7 +232,7 @@ func TestWithoutCandidates(t *testing.T) {
 // TestOtherConditionsWhilePending: only Satisfied describes the published clusters.
 func TestOtherConditionsWhilePending(t *testing.T) {
 	a := changing()
-	a.Outcome, a.Change = Held, a.Target
+	a.Outcome, a.Change = Held, &Move{Proposal: a.Target}
 	var conditions []metav1.Condition
 	a.SetConditions(&conditions)
 	reasons := map[string]string{}

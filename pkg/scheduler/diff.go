@@ -106,50 +106,58 @@ func isChange(p *framework.Proposal) bool {
 	return p != nil && len(p.Added)+len(p.Removed) > 0
 }
 
-// findChangeState finds the records of a change and sets its revision, holds, approval and times.
-func (a *Attempt) findChangeState(p *framework.Proposal, before framework.Stability) *changeState {
+// Move is one way in which the published decision can change, with what is known of the change: its
+// open record, the record of the same change that was rejected or expired, and plugins' answers.
+type Move struct {
+	*framework.Proposal
+	open, ended *berthv1alpha1.PlacementChange
+	answers     framework.Answers
+}
+
+// newMove finds the records of a change and sets its revision, holds, approval and times.
+func (a *Attempt) newMove(p *framework.Proposal, before framework.Stability) *Move {
 	subject := a.Snapshot.Subject
 	history := changes.History(subject.Records)
 	c := a.changeOf(p)
-	id := &changeState{ended: history.Ended(&c)}
+	m := &Move{Proposal: p, ended: history.Ended(&c)}
 	if open := history.Open(); open != nil && changes.Continues(open, &c, subject.LastNames(), subject.LastRevision()) {
-		id.open = open
+		m.open = open
 		p.HeldBy = deadlinesOf(open)
 		if rejected(open) {
 			// This answer is newer than that to an earlier record.
-			id.ended = nil
+			m.ended = nil
 		}
 	}
 	p.Cause = c.Cause
-	if record := cmp.Or(id.open, id.ended); record != nil {
+	if record := cmp.Or(m.open, m.ended); record != nil {
 		p.Cause, p.Edited = record.Spec.Cause, p.Edited || record.Spec.Edited
 	}
-	p.Approved = approved(id.open) || approved(id.ended)
-	if id.ended != nil && !p.Approved && id.ended.Status.Phase == berthv1alpha1.PhaseExpired {
-		for _, hold := range id.ended.Status.Holds {
+	p.Approved = approved(m.open) || approved(m.ended)
+	if m.ended != nil && !p.Approved && m.ended.Status.Phase == berthv1alpha1.PhaseExpired {
+		for _, hold := range m.ended.Status.Holds {
 			p.ExpiredBy = append(p.ExpiredBy, hold.Plugin)
 		}
 	}
-	a.setRevision(p, id, history, c.Generation)
+	a.setRevision(m, history, c.Generation)
 	if answers := a.Snapshot.Answers; answers.Revision == p.Revision && answers.Digest == p.Digest && answers.Generation == c.Generation {
-		id.answers = answers
+		m.answers = answers
 	}
 	stability := stabilityOf(before, p, a.Snapshot.Now)
 	p.Since, p.RemovingSince = stability.Since, stability.RemovingSince
-	return id
+	return m
 }
 
 // setRevision sets the revision of the change's record or, without a record, the next one.
-func (a *Attempt) setRevision(p *framework.Proposal, id *changeState, history changes.History, generation int64) {
-	p.Revision = a.nextRevision(history)
+func (a *Attempt) setRevision(m *Move, history changes.History, generation int64) {
+	m.Revision = a.nextRevision(history)
 	switch answers := a.Snapshot.Answers; {
-	case id.open != nil:
-		p.Revision = id.open.Spec.Revision
-	case id.ended != nil && id.ended.Spec.Revision == p.Revision-1:
-		p.Revision = id.ended.Spec.Revision
-	case answers.Revision == p.Revision && answers.Digest == p.Digest && answers.From == p.From && answers.Generation == generation:
+	case m.open != nil:
+		m.Revision = m.open.Spec.Revision
+	case m.ended != nil && m.ended.Spec.Revision == m.Revision-1:
+		m.Revision = m.ended.Spec.Revision
+	case answers.Revision == m.Revision && answers.Digest == m.Digest && answers.From == m.From && answers.Generation == generation:
 		// The change is held, but its record could not be written yet.
-		p.HeldBy = answers.Plugins
+		m.HeldBy = answers.Plugins
 	}
 }
 
@@ -162,13 +170,6 @@ func deadlinesOf(record *berthv1alpha1.PlacementChange) map[string]time.Time {
 		}
 	}
 	return deadlines
-}
-
-// changeState is the known state of a change: its open record, the record of the same change that
-// was rejected or expired, and the plugins' answers.
-type changeState struct {
-	open, ended *berthv1alpha1.PlacementChange
-	answers     framework.Answers
 }
 
 func approved(record *berthv1alpha1.PlacementChange) bool {

@@ -144,7 +144,7 @@ func TestFindChangeState(t *testing.T) {
 			a := attemptOn(last)
 			a.Snapshot.Subject.Records, a.Snapshot.Answers = tc.records, tc.answers
 			p := &framework.Proposal{From: emptyDigest, Digest: framework.DigestOf([]string{"a"}), Added: []string{"a"}, Clusters: []string{"a"}}
-			a.findChangeState(p, framework.Stability{})
+			a.newMove(p, framework.Stability{})
 			got := framework.Proposal{Revision: p.Revision, Cause: p.Cause, ExpiredBy: p.ExpiredBy, Approved: p.Approved, HeldBy: p.HeldBy}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

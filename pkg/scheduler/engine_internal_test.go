@@ -306,7 +306,7 @@ func TestCycleOutcome(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := &Attempt{Result: &Result{Failure: tc.failure}, Outcome: tc.outcome}
+			a := &Attempt{Result: &Result{Failure: tc.failure}, Verdict: Verdict{Outcome: tc.outcome}}
 			if got := a.cycleOutcome(); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
@@ -340,8 +340,8 @@ func TestRemember(t *testing.T) {
 			pl := fixture.Placement("n", "p").Generation(7).Obj()
 			s.held.hold(framework.HeldChange{Key: types.NamespacedName{Namespace: "n", Name: "p"}, UID: pl.UID, Revision: old}, framework.Answers{Revision: old})
 			a := &Attempt{
-				Result: &Result{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}, Outcome: tc.outcome, message: tc.message, Holds: tc.holds,
-				Change: &framework.Proposal{Revision: held, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"},
+				Result: &Result{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}, Verdict: Verdict{Outcome: tc.outcome, message: tc.message, Holds: tc.holds},
+				Change: &Move{Proposal: &framework.Proposal{Revision: held, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"}},
 			}
 			a.timers.NextAttemptCause = "timer"
 			s.saveState(a)

@@ -11,7 +11,7 @@ import (
 
 // Deny gives an attempt the outcome Denied, for a reason.
 func (a *Attempt) Deny(why string) {
-	a.Outcome, a.why, a.Change = Denied, why, a.Target
+	a.Outcome, a.why, a.Change = Denied, why, &Move{Proposal: a.Target}
 }
 
 // SetChunkSize sets how many candidates one goroutine processes, until restore is called.

@@ -39,7 +39,7 @@ func (a *Attempt) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
 
 // progresses reports whether a record is that of a change in progress, or of this change.
 func (a *Attempt) progresses(record *berthv1alpha1.PlacementChange) bool {
-	return record.Status.Phase == berthv1alpha1.PhaseProgressing || a.changeState != nil && record == a.changeState.open
+	return record.Status.Phase == berthv1alpha1.PhaseProgressing || a.Change != nil && record == a.Change.open
 }
 
 // original returns the clusters that were published when the change began, or the first of the

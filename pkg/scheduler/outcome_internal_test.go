@@ -48,46 +48,46 @@ func TestMessages(t *testing.T) {
 		attempt Attempt
 		want    string
 	}{
-		"unchanged": {attempt: Attempt{Outcome: Unchanged}},
-		"published": {attempt: Attempt{Outcome: Published}},
+		"unchanged": {attempt: Attempt{Verdict: Verdict{Outcome: Unchanged}}},
+		"published": {attempt: Attempt{Verdict: Verdict{Outcome: Published}}},
 		"held": {
-			attempt: Attempt{Outcome: Held, Holds: holds},
+			attempt: Attempt{Verdict: Verdict{Outcome: Held, Holds: holds}},
 			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. To approve it: kubectl placement approve placementchange/p-3 -n ns",
 		},
 		"held, an approval is not enough": {
-			attempt: Attempt{Outcome: Held, Holds: holds, stillHeldBy: []string{"x"}},
+			attempt: Attempt{Verdict: Verdict{Outcome: Held, Holds: holds, stillHeldBy: []string{"x"}}},
 			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too" + onlyX +
 				". To approve it: kubectl placement approve placementchange/p-3 -n ns",
 		},
 		"held, an approval does not help": {
-			attempt: Attempt{Outcome: Held, Holds: holds, stillHeldBy: []string{"x", "y"}},
+			attempt: Attempt{Verdict: Verdict{Outcome: Held, Holds: holds, stillHeldBy: []string{"x", "y"}}},
 			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too" + all,
 		},
 		"held and approved": {
-			attempt: Attempt{Outcome: Held, Holds: holds, Change: &approved},
+			attempt: Attempt{Verdict: Verdict{Outcome: Held, Holds: holds}, Change: &Move{Proposal: &approved}},
 			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. It is approved",
 		},
-		"waiting":  {attempt: Attempt{Outcome: Waiting, why: "a fact"}, want: named + "waits for a fact"},
-		"denied":   {attempt: Attempt{Outcome: Denied, why: "x"}, want: named + "is denied by x"},
-		"rejected": {attempt: Attempt{Outcome: Rejected, why: "ann"}, want: named + "was rejected by ann" + approve},
-		"expired":  {attempt: Attempt{Outcome: Expired}, want: named + "was not approved in time" + approve},
+		"waiting":  {attempt: Attempt{Verdict: Verdict{Outcome: Waiting, why: "a fact"}}, want: named + "waits for a fact"},
+		"denied":   {attempt: Attempt{Verdict: Verdict{Outcome: Denied, why: "x"}}, want: named + "is denied by x"},
+		"rejected": {attempt: Attempt{Verdict: Verdict{Outcome: Rejected, why: "ann"}}, want: named + "was rejected by ann" + approve},
+		"expired":  {attempt: Attempt{Verdict: Verdict{Outcome: Expired}}, want: named + "was not approved in time" + approve},
 		"rejected, an approval is not enough": {
-			attempt: Attempt{Outcome: Rejected, why: "ann", stillHeldBy: []string{"x"}},
+			attempt: Attempt{Verdict: Verdict{Outcome: Rejected, why: "ann", stillHeldBy: []string{"x"}}},
 			want:    named + "was rejected by ann" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
 		},
 		"expired, an approval is not enough": {
-			attempt: Attempt{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x"}},
+			attempt: Attempt{Verdict: Verdict{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x"}}},
 			want:    named + "was not approved in time" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
 		},
 		"expired without one that an approval ends": {
-			attempt: Attempt{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x", "y"}},
+			attempt: Attempt{Verdict: Verdict{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x", "y"}}},
 			want:    named + "was not permitted in time" + strings.Replace(approve, " stays", " stays"+all, 1),
 		},
-		"ended": {attempt: Attempt{Outcome: Expired, message: "as the record says"}, want: "as the record says"},
+		"ended": {attempt: Attempt{Verdict: Verdict{Outcome: Expired, message: "as the record says"}}, want: "as the record says"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			tc.attempt.Result, tc.attempt.Change = resultFor(), cmp.Or(tc.attempt.Change, change)
+			tc.attempt.Result, tc.attempt.Change = resultFor(), cmp.Or(tc.attempt.Change, &Move{Proposal: change})
 			if got := tc.attempt.Message(); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}

@@ -14,45 +14,43 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// permitResult is the result of Reserve and Permit for one change.
-type permitResult struct {
-	outcome Outcome
-	// holds are set if the outcome is Held or Expired; why, if Waiting, Denied or Rejected;
-	// failure, if Failed. message is from the record of a change that had already ended.
-	holds []berthv1alpha1.ChangeHold
-	// heldBy are the plugins that hold the change now, also if it has expired before.
-	heldBy []string
-	// stillHeldBy are those of them that would hold the change also after an approval; nil if it is
-	// approved.
-	stillHeldBy []string
-	why         string
-	message     string
-	failure     *framework.Status
+// Verdict is the answer of Reserve and Permit plugins to a Move.
+type Verdict struct {
+	Outcome Outcome
+	// Holds are the holds of Permit plugins if the outcome is Held or Expired, or of the open
+	// record. why is set if it is Waiting, Denied or Rejected; failure, if Failed. message is from
+	// the record of a change that had already ended.
+	Holds        []berthv1alpha1.ChangeHold
+	why, message string
+	failure      *framework.Status
+	// heldBy are the plugins that hold the change now, also if it has expired before. stillHeldBy
+	// are those of them that would hold it also after an approval; nil if it is approved.
+	heldBy, stillHeldBy []string
 }
 
-func failedResult(failure *framework.Status) permitResult {
-	return permitResult{outcome: Failed, failure: failure}
+func failedResult(failure *framework.Status) Verdict {
+	return Verdict{Outcome: Failed, failure: failure}
 }
 
 // permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
 // runs Unreserve; while it is held or waits, only of plugins that count permitted changes.
-func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState, dry bool) permitResult {
+func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, m *Move, dry bool) Verdict {
 	// 6. Reserve.
 	if !dry {
-		if v := s.reserve(ctx, a, p, id); v.outcome != "" {
-			return v.orFailed(s.unreserve(ctx, a, p, false))
+		if v := s.reserve(ctx, a, m); v.Outcome != "" {
+			return v.orFailed(s.unreserve(ctx, a, m.Proposal, false))
 		}
 	}
 	// 7. Permit.
-	v := s.permit(ctx, a, p, id)
-	if !dry && v.outcome != Published {
-		v = v.orFailed(s.unreserve(ctx, a, p, v.outcome.keepsReservation()))
+	v := s.permit(ctx, a, m)
+	if !dry && v.Outcome != Published {
+		v = v.orFailed(s.unreserve(ctx, a, m.Proposal, v.Outcome.keepsReservation()))
 	}
 	return v
 }
 
-// orFailed returns the result of the failure, if there is one.
-func (v permitResult) orFailed(failure *framework.Status) permitResult {
+// orFailed returns the verdict of the failure, if there is one.
+func (v Verdict) orFailed(failure *framework.Status) Verdict {
 	if failure == nil {
 		return v
 	}
@@ -70,9 +68,9 @@ func countsPermitted(plugin framework.ReservePlugin) bool {
 
 // permit runs the Permit plugins. A change that was permitted before is completed without asking
 // again.
-func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState) permitResult {
-	if id.open != nil && id.open.Status.PermittedTime != nil {
-		return permitResult{outcome: Published}
+func (s *Scheduler) permit(ctx context.Context, a *Attempt, m *Move) Verdict {
+	if m.open != nil && m.open.Status.PermittedTime != nil {
+		return Verdict{Outcome: Published}
 	}
 	defer s.startTimer(a.Result, "Permit")()
 	waits := map[string]*framework.Status{}
@@ -80,7 +78,7 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposa
 	for _, plugin := range a.profile.Permit {
 		var timeout time.Duration
 		status := guard(ctx, "Permit", plugin, func() (status *framework.Status) {
-			status, timeout = plugin.Permit(ctx, a.State, a.Snapshot.Subject.Placement, p)
+			status, timeout = plugin.Permit(ctx, a.State, a.Snapshot.Subject.Placement, m.Proposal)
 			return status
 		})
 		if late := a.timeout("Permit", plugin.Name()); late != nil {
@@ -91,22 +89,22 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposa
 		case framework.Wait:
 			waits[plugin.Name()], deadlines[plugin.Name()] = status, a.Snapshot.Now.Add(timeout)
 		case framework.Unschedulable, framework.UnschedulableAndUnresolvable, framework.Pending:
-			return deniedOrWaiting(status.WithPlugin(plugin.Name()), p, id)
+			return deniedOrWaiting(status.WithPlugin(plugin.Name()), m)
 		default:
 			return failedResult(unexpected(plugin, "Permit", status))
 		}
 	}
-	for plugin := range id.answers.Allowed {
+	for plugin := range m.answers.Allowed {
 		delete(waits, plugin)
 	}
-	for plugin, until := range p.HeldBy {
+	for plugin, until := range m.HeldBy {
 		if until.After(a.Snapshot.Now) || !holderIs[framework.HoldRenewer](a, plugin) {
 			deadlines[plugin] = until
 		}
 	}
-	v := a.resolvePermit(waits, deadlines, p, id)
-	if v.outcome != Published && !p.Approved {
-		v.stillHeldBy = s.heldAfterApproval(ctx, a, p, waits)
+	v := a.resolvePermit(waits, deadlines, m)
+	if v.Outcome != Published && !m.Approved {
+		v.stillHeldBy = s.heldAfterApproval(ctx, a, m.Proposal, waits)
 	}
 	return v
 }
@@ -139,51 +137,51 @@ func holderIs[T framework.PermitPlugin](a *Attempt, plugin string) bool {
 
 // resolvePermit combines the plugins' answers into Published (permitted), Held, Rejected or
 // Expired.
-func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines map[string]time.Time, p *framework.Proposal, id *changeState) permitResult {
-	rejecter := id.rejectedBy()
+func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines map[string]time.Time, m *Move) Verdict {
+	rejecter := m.rejectedBy()
 	switch {
-	case p.Approved && len(waits) == 0:
-		return permitResult{outcome: Published}
-	case !p.Approved && id.ended != nil && (len(waits) > 0 || id.ended.Status.Phase == berthv1alpha1.PhaseRejected):
-		v := endedResult(id)
+	case m.Approved && len(waits) == 0:
+		return Verdict{Outcome: Published}
+	case !m.Approved && m.ended != nil && (len(waits) > 0 || m.ended.Status.Phase == berthv1alpha1.PhaseRejected):
+		v := endedResult(m)
 		v.heldBy = slices.Sorted(maps.Keys(waits))
 		return v
-	case !p.Approved && rejecter != "":
-		return permitResult{outcome: Rejected, why: rejecter, holds: holdsOf(id.open)}
+	case !m.Approved && rejecter != "":
+		return Verdict{Outcome: Rejected, why: rejecter, Holds: holdsOf(m.open)}
 	case len(waits) == 0:
-		return permitResult{outcome: Published}
+		return Verdict{Outcome: Published}
 	}
-	v := permitResult{outcome: Held, heldBy: slices.Sorted(maps.Keys(waits))}
+	v := Verdict{Outcome: Held, heldBy: slices.Sorted(maps.Keys(waits))}
 	for _, plugin := range v.heldBy {
 		status, until := waits[plugin], deadlines[plugin]
 		if !until.After(a.Snapshot.Now) {
-			v.outcome = Expired
+			v.Outcome = Expired
 		}
 		a.State.RequeueAt(until)
-		v.holds = append(v.holds, berthv1alpha1.ChangeHold{Plugin: plugin, Reason: v1alpha1.CutText(status.Reason(), maxReason), Until: &metav1.Time{Time: until.Truncate(time.Second)}})
+		v.Holds = append(v.Holds, berthv1alpha1.ChangeHold{Plugin: plugin, Reason: v1alpha1.CutText(status.Reason(), maxReason), Until: &metav1.Time{Time: until.Truncate(time.Second)}})
 	}
 	return v
 }
 
 // deniedOrWaiting returns the result for a change that a plugin denies or leaves Pending. A change
 // that has expired keeps that outcome, and so does one that was rejected, unless it is denied now.
-func deniedOrWaiting(status *framework.Status, p *framework.Proposal, id *changeState) permitResult {
+func deniedOrWaiting(status *framework.Status, m *Move) Verdict {
 	switch {
-	case id.ended != nil && !p.Approved:
-		return endedResult(id)
-	case status.Code() == framework.Pending && !p.Approved && id.rejectedBy() != "":
-		return permitResult{outcome: Rejected, why: id.rejectedBy(), holds: holdsOf(id.open)}
+	case m.ended != nil && !m.Approved:
+		return endedResult(m)
+	case status.Code() == framework.Pending && !m.Approved && m.rejectedBy() != "":
+		return Verdict{Outcome: Rejected, why: m.rejectedBy(), Holds: holdsOf(m.open)}
 	case status.Code() == framework.Pending:
-		return permitResult{outcome: Waiting, why: status.Err().Error(), holds: holdsOf(id.open)}
+		return Verdict{Outcome: Waiting, why: status.Err().Error(), Holds: holdsOf(m.open)}
 	}
-	return permitResult{outcome: Denied, why: status.Err().Error()}
+	return Verdict{Outcome: Denied, why: status.Err().Error()}
 }
 
 // endedResult returns the result for a change that was rejected or has expired before.
-func endedResult(id *changeState) permitResult {
-	v := permitResult{outcome: Expired, holds: holdsOf(id.ended), message: id.ended.Status.Message}
-	if id.ended.Status.Phase == berthv1alpha1.PhaseRejected {
-		v.outcome = Rejected
+func endedResult(m *Move) Verdict {
+	v := Verdict{Outcome: Expired, Holds: holdsOf(m.ended), message: m.ended.Status.Message}
+	if m.ended.Status.Phase == berthv1alpha1.PhaseRejected {
+		v.Outcome = Rejected
 	}
 	return v
 }
@@ -196,34 +194,36 @@ func holdsOf(record *berthv1alpha1.PlacementChange) []berthv1alpha1.ChangeHold {
 }
 
 // rejectedBy returns the user or plugin that rejected the change; empty if it was not rejected.
-func (id *changeState) rejectedBy() string {
-	if rejected(id.open) {
-		return id.open.Spec.Approval.By
+func (m *Move) rejectedBy() string {
+	if rejected(m.open) {
+		return m.open.Spec.Approval.By
 	}
-	return id.answers.Rejected
+	return m.answers.Rejected
 }
 
 // maxReason is the maximum length of a hold's reason, in bytes.
 const maxReason = 1024
 
 // reserve runs the Reserve plugins up to the first failure. The result is empty if all succeed.
-func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState) permitResult {
+func (s *Scheduler) reserve(ctx context.Context, a *Attempt, m *Move) Verdict {
 	defer s.startTimer(a.Result, "Reserve")()
-	a.claim = claimFor(p, a.Snapshot.Queue)
+	a.claim = claimFor(m.Proposal, a.Snapshot.Queue)
 	for _, plugin := range a.profile.Reserve {
-		status := guard(ctx, "Reserve", plugin, func() *framework.Status { return plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, p) })
+		status := guard(ctx, "Reserve", plugin, func() *framework.Status {
+			return plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, m.Proposal)
+		})
 		if late := a.timeout("Reserve", plugin.Name()); late != nil {
 			return failedResult(late)
 		}
 		switch status.Code() {
 		case framework.Success:
 		case framework.Unschedulable, framework.UnschedulableAndUnresolvable, framework.Pending:
-			return deniedOrWaiting(status.WithPlugin(plugin.Name()), p, id)
+			return deniedOrWaiting(status.WithPlugin(plugin.Name()), m)
 		default:
 			return failedResult(unexpected(plugin, "Reserve", status))
 		}
 	}
-	return permitResult{}
+	return Verdict{}
 }
 
 // unreserve runs Unreserve of all plugins in reverse order, even if their Reserve did not run, or

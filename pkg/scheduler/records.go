@@ -18,12 +18,12 @@ import (
 // revision that was rejected or expired. It returns nil if the change has none.
 func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 	switch {
-	case a.changeState == nil:
+	case a.Change == nil:
 		return nil
-	case a.changeState.open != nil:
-		return a.changeState.open
-	case a.changeState.ended != nil && a.changeState.ended.Spec.Revision == a.Change.Revision:
-		return a.changeState.ended
+	case a.Change.open != nil:
+		return a.Change.open
+	case a.Change.ended != nil && a.Change.ended.Spec.Revision == a.Change.Revision:
+		return a.Change.ended
 	}
 	return nil
 }
@@ -50,16 +50,16 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 				status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
 				if status.StartTime == nil {
 					// The first write of the status failed.
-					status.StartTime, status.Remaining = &now, remaining(a.Change)
+					status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
 				}
 			}), nil
 		}
-		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change))
+		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change.Proposal))
 		if err != nil {
 			return nil, err
 		}
 		created.Status = berthv1alpha1.PlacementChangeStatus{
-			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change),
+			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change.Proposal),
 			Approval: a.earlierApproval(),
 		}
 		return append(a.superseded(now), created), nil
@@ -97,23 +97,23 @@ func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase)
 			}
 			if status.StartTime == nil {
 				// The first write of the status failed.
-				status.StartTime, status.Remaining = &now, remaining(a.Change)
+				status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
 			}
 		})
 		if len(writes) > 0 {
 			// RecordsAfter continues from what is written now.
-			a.changeState.open = writes[0]
+			a.Change.open = writes[0]
 		}
 	case used != nil || phase == berthv1alpha1.PhaseProgressing:
-		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change))
+		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change.Proposal))
 		if err != nil {
 			return nil, err
 		}
 		created.Status = berthv1alpha1.PlacementChangeStatus{
-			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change), Approval: a.earlierApproval(),
+			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change.Proposal), Approval: a.earlierApproval(),
 		}
 		writes = append(a.superseded(now), created)
-		a.changeState.open, a.supersededFirst = created, true
+		a.Change.open, a.supersededFirst = created, true
 	}
 	if used != nil {
 		writes = append(writes, a.withStatus(used, func(status *berthv1alpha1.PlacementChangeStatus) {
@@ -134,10 +134,10 @@ func (a *Attempt) heldSince() time.Time {
 // usedApproval returns the approved record of the same change that was rejected or expired under an
 // earlier revision; nil if there is none.
 func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {
-	if a.changeState == nil || !approved(a.changeState.ended) || a.changeState.ended == a.Record() {
+	if a.Change == nil || !approved(a.Change.ended) || a.Change.ended == a.Record() {
 		return nil
 	}
-	return a.changeState.ended
+	return a.Change.ended
 }
 
 // earlierApproval returns the approval of usedApproval; nil without one.

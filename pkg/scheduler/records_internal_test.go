@@ -53,7 +53,7 @@ func TestRecordsAfter(t *testing.T) {
 			a := attemptOn(lastOf())
 			record := recordOf(3, tc.before.Phase, "a")
 			record.Status = tc.before
-			a.Outcome, a.Step, a.progress, a.changeState = tc.outcome, tc.step, progressing, &changeState{open: record}
+			a.Outcome, a.Step, a.progress, a.Change = tc.outcome, tc.step, progressing, &Move{Proposal: &framework.Proposal{}, open: record}
 			writes := a.RecordsAfter()
 			if len(writes) != 1 {
 				t.Fatalf("%d writes", len(writes))
@@ -90,9 +90,9 @@ func TestSupersededMessages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(lastOf("a", "x"))
-			a.Snapshot.Subject.Records, a.Outcome, a.why, a.Change = []*berthv1alpha1.PlacementChange{tc.record}, tc.outcome, "x", &framework.Proposal{Revision: 2}
+			a.Snapshot.Subject.Records, a.Outcome, a.why, a.Change = []*berthv1alpha1.PlacementChange{tc.record}, tc.outcome, "x", &Move{Proposal: &framework.Proposal{Revision: 2}}
 			if !tc.others {
-				a.changeState = &changeState{open: tc.record}
+				a.Change.open = tc.record
 			}
 			writes := a.superseded(metav1.NewTime(fixture.Now))
 			if len(writes) != 1 {
@@ -128,9 +128,9 @@ func TestIsNewOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(nil)
-			a.Outcome, a.recorded, a.Change = tc.outcome, tc.recorded, &framework.Proposal{Revision: 2}
+			a.Outcome, a.recorded, a.Change = tc.outcome, tc.recorded, &Move{Proposal: &framework.Proposal{Revision: 2}}
 			if tc.record {
-				a.changeState = &changeState{open: recordOf(2, berthv1alpha1.PhaseHeld)}
+				a.Change.open = recordOf(2, berthv1alpha1.PhaseHeld)
 			}
 			if tc.condition != "" {
 				pl := a.Snapshot.Subject.Placement.DeepCopy()
@@ -162,9 +162,9 @@ func TestHistory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(nil)
-			a.Outcome, a.Err, a.Step, a.Change = tc.outcome, tc.err, tc.step, tc.step
+			a.Outcome, a.Err, a.Step, a.Change = tc.outcome, tc.err, tc.step, &Move{Proposal: tc.step}
 			if tc.record {
-				a.changeState = &changeState{open: recordOf(4, berthv1alpha1.PhaseHeld)}
+				a.Change.open = recordOf(4, berthv1alpha1.PhaseHeld)
 			}
 			revision, _, ok := a.History()
 			if ok != tc.want || ok && revision != 4 {
@@ -178,32 +178,33 @@ func TestHistory(t *testing.T) {
 func TestResolvePermit(t *testing.T) {
 	until := fixture.Now.Add(time.Hour)
 	waits := map[string]*framework.Status{"x": framework.NewStatus(framework.Wait, "why")}
-	ended := func(phase berthv1alpha1.ChangePhase) *changeState {
-		return &changeState{ended: recordOf(2, phase, "a")}
+	ended := func(phase berthv1alpha1.ChangePhase) *Move {
+		return &Move{ended: recordOf(2, phase, "a")}
 	}
 	for name, tc := range map[string]struct {
-		state    *changeState
+		state    *Move
 		approved bool
 		waits    map[string]*framework.Status
 		until    time.Time
 		want     Outcome
 	}{
-		"nothing holds it":                          {state: &changeState{}, want: Published},
-		"a plugin holds it":                         {state: &changeState{}, waits: waits, until: until, want: Held},
-		"its time is over":                          {state: &changeState{}, waits: waits, until: fixture.Now, want: Expired},
+		"nothing holds it":                          {state: &Move{}, want: Published},
+		"a plugin holds it":                         {state: &Move{}, waits: waits, until: until, want: Held},
+		"its time is over":                          {state: &Move{}, waits: waits, until: fixture.Now, want: Expired},
 		"it was rejected":                           {state: ended(berthv1alpha1.PhaseRejected), want: Rejected},
 		"it has expired, and a plugin holds it":     {state: ended(berthv1alpha1.PhaseExpired), waits: waits, until: until, want: Expired},
 		"it has expired, and no plugin holds it":    {state: ended(berthv1alpha1.PhaseExpired), want: Published},
 		"it was rejected, then approved":            {state: ended(berthv1alpha1.PhaseRejected), approved: true, want: Published},
 		"it is approved, and a plugin holds it":     {state: ended(berthv1alpha1.PhaseRejected), approved: true, waits: waits, until: until, want: Held},
-		"a plugin rejected it":                      {state: &changeState{answers: framework.Answers{Rejected: "x: no"}}, waits: waits, until: until, want: Rejected},
-		"a plugin rejected it, but a user approved": {state: &changeState{answers: framework.Answers{Rejected: "x: no"}}, approved: true, want: Published},
+		"a plugin rejected it":                      {state: &Move{answers: framework.Answers{Rejected: "x: no"}}, waits: waits, until: until, want: Rejected},
+		"a plugin rejected it, but a user approved": {state: &Move{answers: framework.Answers{Rejected: "x: no"}}, approved: true, want: Published},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(nil)
-			got := a.resolvePermit(tc.waits, map[string]time.Time{"x": tc.until}, &framework.Proposal{Approved: tc.approved}, tc.state)
-			if got.outcome != tc.want {
-				t.Errorf("got %s", got.outcome)
+			tc.state.Proposal = &framework.Proposal{Approved: tc.approved}
+			got := a.resolvePermit(tc.waits, map[string]time.Time{"x": tc.until}, tc.state)
+			if got.Outcome != tc.want {
+				t.Errorf("got %s", got.Outcome)
 			}
 		})
 	}
@@ -211,21 +212,22 @@ func TestResolvePermit(t *testing.T) {
 
 func TestDeniedOrWaiting(t *testing.T) {
 	pending, denied := framework.NewStatus(framework.Pending, "why").WithPlugin("x"), framework.NewStatus(framework.Unschedulable, "no").WithPlugin("x")
-	rejected := &changeState{ended: recordOf(2, berthv1alpha1.PhaseRejected, "a")}
+	rejected := &Move{ended: recordOf(2, berthv1alpha1.PhaseRejected, "a")}
 	for name, tc := range map[string]struct {
 		status   *framework.Status
-		state    *changeState
+		state    *Move
 		approved bool
 		want     Outcome
 	}{
-		"pending":                             {status: pending, state: &changeState{}, want: Waiting},
-		"denied":                              {status: denied, state: &changeState{}, want: Denied},
+		"pending":                             {status: pending, state: &Move{}, want: Waiting},
+		"denied":                              {status: denied, state: &Move{}, want: Denied},
 		"pending, but it was rejected before": {status: pending, state: rejected, want: Rejected},
 		"pending, rejected, then approved":    {status: pending, state: rejected, approved: true, want: Waiting},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := deniedOrWaiting(tc.status, &framework.Proposal{Approved: tc.approved}, tc.state); got.outcome != tc.want {
-				t.Errorf("got %s", got.outcome)
+			tc.state.Proposal = &framework.Proposal{Approved: tc.approved}
+			if got := deniedOrWaiting(tc.status, tc.state); got.Outcome != tc.want {
+				t.Errorf("got %s", got.Outcome)
 			}
 		})
 	}
@@ -255,8 +257,8 @@ func TestRecordsBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(lastOf())
-			a.Outcome, a.Change, a.progress = tc.outcome, &framework.Proposal{Revision: 2, Digest: "d", Added: []string{"a"}}, &progress{added: 1}
-			a.Step, a.changeState, a.Holds = a.Change, &changeState{open: tc.open}, []berthv1alpha1.ChangeHold{{Plugin: "x"}}
+			a.Outcome, a.Change, a.progress = tc.outcome, &Move{Proposal: &framework.Proposal{Revision: 2, Digest: "d", Added: []string{"a"}}, open: tc.open}, &progress{added: 1}
+			a.Step, a.Holds = a.Change.Proposal, []berthv1alpha1.ChangeHold{{Plugin: "x"}}
 			a.Snapshot.Subject.Records = []*berthv1alpha1.PlacementChange{other}
 			if tc.open != nil {
 				a.Snapshot.Subject.Records = append(a.Snapshot.Subject.Records, tc.open)

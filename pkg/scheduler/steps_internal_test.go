@@ -62,9 +62,8 @@ func changing() *Attempt {
 	a.Feasible, a.Totals = []*framework.Cluster{a.Snapshot.Clusters.Get(2), a.Snapshot.Clusters.Get(3)}, []int64{2, 5}
 	a.Selected = []framework.Selection{{Cluster: a.Feasible[1], Score: 5}, {Cluster: a.Feasible[0], Score: 2}}
 	a.Target = a.diff()
-	a.Change, a.Outcome = a.Target, Published
+	a.Change, a.Outcome = &Move{Proposal: a.Target}, Published
 	a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited = 7, "why", true, true
-	a.changeState = &changeState{}
 	return a
 }
 
@@ -100,7 +99,7 @@ func TestNextStep(t *testing.T) {
 			plugin, reserves := &mover{plain: plain{name: "x", status: tc.failure}, step: tc.step}, &lastPoints{plain: plain{name: "y"}}
 			a := changing()
 			a.profile = &Profile{Transition: []framework.TransitionPlugin{plugin}, Reserve: []framework.ReservePlugin{reserves}}
-			a.changeState.open = tc.open
+			a.Change.open = tc.open
 			New(nil, nil).nextStep(t.Context(), a, tc.dry)
 			step, text := "", ""
 			if a.Step != nil {
@@ -153,7 +152,7 @@ func TestLeaving(t *testing.T) {
 	}
 	open := removes(8, berthv1alpha1.PhaseHeld, 1, "h")
 	a := changing()
-	a.changeState.open = open
+	a.Change.open = open
 	a.Snapshot.Subject.Records = []*berthv1alpha1.PlacementChange{
 		removes(2, berthv1alpha1.PhaseSuperseded, 0, "before"), removes(3, berthv1alpha1.PhasePublished, 0, "published"),
 		removes(4, berthv1alpha1.PhaseSuperseded, 0, "e"), removes(5, berthv1alpha1.PhaseSuperseded, 1, "f"), removes(6, berthv1alpha1.PhaseRejected, 1, "r"),

@@ -39,7 +39,7 @@ func TestSuperseded(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := Attempt{Result: resultFor(), Outcome: Unchanged}
+			a := Attempt{Result: resultFor(), Verdict: Verdict{Outcome: Unchanged}}
 			a.Snapshot.Subject.Records, a.Snapshot.Subject.Last = []*berthv1alpha1.PlacementChange{tc.record}, tc.last
 			var got []berthv1alpha1.ChangePhase
 			for _, write := range a.superseded(now) {

@@ -55,9 +55,9 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 	t, failure := s.transitionPlugins(ctx, a)
 	switch {
 	case failure != nil:
-		a.setResult(failedResult(failure))
+		a.setVerdict(failedResult(failure))
 		if !dry {
-			s.unreserve(ctx, a, a.Change, false)
+			s.unreserve(ctx, a, a.Change.Proposal, false)
 		}
 		return
 	case a.goesOn != "":
@@ -98,21 +98,21 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 func (s *Scheduler) goOn(ctx context.Context, a *Attempt, dry bool) {
 	subject := a.Snapshot.Subject
 	open := changes.History(subject.Records).Open()
-	if open == nil || open == a.changeState.open || open.Status.Phase != berthv1alpha1.PhaseProgressing || len(a.forcedRemovals()) > 0 {
+	if open == nil || open == a.Change.open || open.Status.Phase != berthv1alpha1.PhaseProgressing || len(a.forcedRemovals()) > 0 {
 		return
 	}
 	p := a.toward(open)
 	if p == nil {
 		return
 	}
-	id := &changeState{open: open}
-	v := s.permitChange(ctx, a, p, id, dry)
-	if v.outcome != Published {
+	m := &Move{Proposal: p, open: open}
+	v := s.permitChange(ctx, a, m, dry)
+	if v.Outcome != Published {
 		return
 	}
 	a.goesOn = fmt.Sprintf("change %d follows: it waits for %s", a.Change.Revision, cmp.Or(a.why, a.holdText()))
-	a.Change, a.changeState = p, id
-	a.setResult(v)
+	a.Change = m
+	a.setVerdict(v)
 }
 
 // toward proposes the rest of an open change, without additions that no longer qualify. It returns
@@ -152,7 +152,7 @@ func (a *Attempt) Moving() []berthv1alpha1.MovingCluster {
 		return nil
 	}
 	added, removed, since := a.Change.Added, a.Change.Removed, a.Snapshot.Now
-	if open := a.changeState.open; open != nil {
+	if open := a.Change.open; open != nil {
 		if all, gone, err := changes.Lists(open); err == nil {
 			added, removed = all, gone
 		}
@@ -195,7 +195,7 @@ func (a *Attempt) stateOfAdded(name string, before, after []string) string {
 
 // wholeChange returns how many clusters the change adds and removes, with its earlier steps.
 func (a *Attempt) wholeChange() (added, removed int) {
-	if open := a.changeState.open; open != nil {
+	if open := a.Change.open; open != nil {
 		return int(open.Spec.AddedCount), int(open.Spec.RemovedCount)
 	}
 	return len(a.Change.Added), len(a.Change.Removed)
@@ -218,7 +218,7 @@ func (a *Attempt) checkDeadline(t *framework.Transition) {
 // newly ready cluster; now for a change that begins.
 func (a *Attempt) lastProgress() time.Time {
 	var last time.Time
-	if open := a.changeState.open; open != nil {
+	if open := a.Change.open; open != nil {
 		if at := cmp.Or(open.Status.LastProgressTime, open.Status.PermittedTime); at != nil {
 			last = at.Time
 		}
@@ -315,7 +315,7 @@ func (s *Scheduler) transitionPlugins(ctx context.Context, a *Attempt) (*framewo
 		return nil, nil
 	}
 	defer s.startTimer(a.Result, "Transition")()
-	change := framework.NewChange(a.Change, a.leaving)
+	change := framework.NewChange(a.Change.Proposal, a.leaving)
 	change.ReadySince, change.LastProgress, change.Original = a.timers.ReadySince, a.lastProgress(), a.original()
 	var step *framework.Transition
 	for _, plugin := range a.profile.Transition {

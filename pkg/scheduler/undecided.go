@@ -19,8 +19,8 @@ func (a *Attempt) staysUndecided() bool {
 
 // openRecord returns the open record of the Placement after this attempt; nil if there is none.
 func (a *Attempt) openRecord() *berthv1alpha1.PlacementChange {
-	if a.recorded && a.changeState != nil && a.changeState.open != nil {
-		return a.changeState.open
+	if a.recorded && a.Change != nil && a.Change.open != nil {
+		return a.Change.open
 	}
 	if open := changes.History(a.Snapshot.Subject.Records).Open(); open != nil && !a.supersedes(open) {
 		return open

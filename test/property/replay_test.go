@@ -96,7 +96,7 @@ type replayedOutcome struct {
 func outcomeOf(a *scheduler.Attempt) replayedOutcome {
 	o := replayedOutcome{
 		Outcome: a.Outcome, Message: a.Message(), Holds: a.Holds, Failure: statusText(a.Failure), Answer: answerOf(a.Result),
-		Target: proposalOf(a.Target), Change: proposalOf(a.Change), Step: proposalOf(a.Step),
+		Target: proposalOf(a.Target), Change: changeOf(a), Step: proposalOf(a.Step),
 	}
 	if a.Outcome == scheduler.Failed {
 		o.Failure = statusText(a.Err)
@@ -133,6 +133,13 @@ func statusText(s *framework.Status) string {
 type replayedProposal struct {
 	framework.Proposal
 	Selected []string
+}
+
+func changeOf(a *scheduler.Attempt) *replayedProposal {
+	if a.Change == nil {
+		return nil
+	}
+	return proposalOf(a.Change.Proposal)
 }
 
 func proposalOf(p *framework.Proposal) *replayedProposal {
