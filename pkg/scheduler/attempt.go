@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -47,11 +46,10 @@ type Attempt struct {
 	// partial is true if Step only makes forced removals and the next attempt continues with
 	// Target.
 	partial bool
-	// before caches the result of RecordsBefore; recorded is true once these records are written.
-	before   []*berthv1alpha1.PlacementChange
+	// records are set when they are asked for first; recorded is true once those before step 9 are
+	// written.
+	records  *records
 	recorded bool
-	// supersededFirst is true if RecordsBefore ended the open records of other changes.
-	supersededFirst bool
 	// progress is set if Outcome is Progressing.
 	progress *progress
 	// pausedBy is the Transition plugin whose pause an approval ends.

@@ -14,8 +14,25 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Record returns the record of the attempt's change: the open one, or the one with the same
-// revision that was rejected or expired. It returns nil if the change has none.
+// records are the writes of an attempt to the records of changes.
+type records struct {
+	// before are written before step 9, in order. A record without a resource version is created; of
+	// the others only the status is written.
+	before []*berthv1alpha1.PlacementChange
+	// after are changes of statuses after step 9 succeeded; of a record in before, from what was
+	// written then.
+	after []recordChange
+	err   error
+}
+
+// recordChange is a change of the status of a record.
+type recordChange struct {
+	record *berthv1alpha1.PlacementChange
+	change func(*berthv1alpha1.PlacementChangeStatus)
+}
+
+// Record returns the record that the attempt's change had before the attempt: the open one, or the
+// one with the same revision that was rejected or expired. It returns nil if the change had none.
 func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 	switch {
 	case a.Change == nil:
@@ -28,69 +45,113 @@ func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 	return nil
 }
 
+// recordBefore returns the record of the attempt's change among those written before step 9; nil if
+// none is.
+func (a *Attempt) recordBefore() *berthv1alpha1.PlacementChange {
+	if a.records != nil && a.Change != nil {
+		for _, record := range a.records.before {
+			if record.Spec.Revision == a.Change.Revision {
+				return record
+			}
+		}
+	}
+	return nil
+}
+
 // RecordsBefore returns the records to write before step 9, in order. A record without a resource
 // version is created; of the others only the status is written. Every call returns the same
 // records.
 func (a *Attempt) RecordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
-	if a.before != nil {
-		return a.before, nil
-	}
-	var err error
-	a.before, err = a.recordsBefore()
-	return a.before, err
+	a.planRecords()
+	return a.records.before, a.records.err
 }
 
-func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
+// planRecords sets records once.
+func (a *Attempt) planRecords() {
+	if a.records != nil {
+		return
+	}
+	a.records = &records{}
 	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
-	record := a.Record()
 	switch a.Outcome {
 	case Held:
-		if record != nil {
-			return a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
-				status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
-				if status.StartTime == nil {
-					// The first write of the status failed.
-					status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
-				}
-			}), nil
-		}
-		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change.Proposal))
-		if err != nil {
-			return nil, err
-		}
-		created.Status = berthv1alpha1.PlacementChangeStatus{
-			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change.Proposal),
-			Approval: a.earlierApproval(),
-		}
-		return append(a.superseded(now), created), nil
+		a.recordHold(now)
 	case Rejected, Expired:
-		if record == nil || !changes.IsOpen(record) {
-			return nil, nil
+		if record := a.Record(); record != nil && changes.IsOpen(record) {
+			a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+				status.Phase, status.Message, status.CompletionTime = a.Effects().Phase, a.recordMessage(), &now
+				if a.Outcome == Expired {
+					status.Holds = a.Holds
+				}
+			})
 		}
-		return a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
-			status.Phase, status.Message, status.CompletionTime = a.Effects().Phase, a.recordMessage(), &now
-			if a.Outcome == Expired {
-				status.Holds = a.Holds
-			}
-		}), nil
+		a.records.after = append(a.records.after, a.superseded(now)...)
 	case Published:
-		return a.recordPermit(now, berthv1alpha1.PhaseHeld)
+		a.recordPermit(now, berthv1alpha1.PhaseHeld, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
 	case Progressing:
-		return a.recordPermit(now, berthv1alpha1.PhaseProgressing)
+		a.recordPermit(now, berthv1alpha1.PhaseProgressing, func(status *berthv1alpha1.PlacementChangeStatus) { a.recordProgress(status, now) })
+	default:
+		a.records.after = append(a.records.after, a.superseded(now)...)
 	}
-	return nil, nil
 }
 
-// recordPermit returns the records that store the permission, so that the next leader, too,
-// completes the change. A change without a record gets one before step 9 only if it is published in
-// several steps, or if an earlier record's approval permits it. That record becomes Superseded, so
-// that the approval is used once.
-func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase) ([]*berthv1alpha1.PlacementChange, error) {
-	var writes []*berthv1alpha1.PlacementChange
+// writeBefore adds the changed status of an existing record to before, unless it stays the same. It
+// returns the record as it is then.
+func (a *Attempt) writeBefore(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {
+	next := changed(record, change)
+	if next == nil {
+		return record
+	}
+	a.records.before = append(a.records.before, next)
+	return next
+}
+
+// createBefore adds a new record of the change to before, after the ends of those that it
+// supersedes. It returns nil if the change is too large for a record.
+func (a *Attempt) createBefore(status berthv1alpha1.PlacementChangeStatus, now metav1.Time) *berthv1alpha1.PlacementChange {
+	created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change.Proposal))
+	if err != nil {
+		a.records.err = err
+		return nil
+	}
+	created.Status = status
+	for _, r := range a.superseded(now) {
+		a.writeBefore(r.record, r.change)
+	}
+	a.records.before = append(a.records.before, created)
+	return created
+}
+
+// recordHold writes before step 9 that the change is held.
+func (a *Attempt) recordHold(now metav1.Time) {
+	record := a.Record()
+	if record == nil {
+		a.createBefore(berthv1alpha1.PlacementChangeStatus{
+			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change.Proposal),
+			Approval: a.earlierApproval(),
+		}, now)
+		return
+	}
+	a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+		status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
+		if status.StartTime == nil {
+			// The first write of the status failed.
+			status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
+		}
+	})
+	a.records.after = append(a.records.after, a.superseded(now)...)
+}
+
+// recordPermit writes the permission before step 9, so that the next leader, too, completes the
+// change, and what was published after it. A change without a record gets one before step 9 only if
+// it is published in several steps, or if an earlier record's approval permits it. That record
+// becomes Superseded, so that the approval is used once.
+func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase, after func(*berthv1alpha1.PlacementChangeStatus)) {
 	record, used := a.Record(), a.usedApproval()
+	supersedes := record != nil || used == nil && phase != berthv1alpha1.PhaseProgressing
 	switch {
 	case record != nil:
-		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+		record = a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 			if status.PermittedTime == nil {
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
 				status.Approval = a.earlierApproval()
@@ -100,27 +161,25 @@ func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase)
 				status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
 			}
 		})
-		if len(writes) > 0 {
-			// RecordsAfter continues from what is written now.
-			a.Change.open = writes[0]
-		}
-	case used != nil || phase == berthv1alpha1.PhaseProgressing:
-		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change.Proposal))
-		if err != nil {
-			return nil, err
-		}
-		created.Status = berthv1alpha1.PlacementChangeStatus{
+	case !supersedes:
+		record = a.createBefore(berthv1alpha1.PlacementChangeStatus{
 			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change.Proposal), Approval: a.earlierApproval(),
+		}, now)
+		if record == nil {
+			return
 		}
-		writes = append(a.superseded(now), created)
-		a.Change.open, a.supersededFirst = created, true
 	}
 	if used != nil {
-		writes = append(writes, a.withStatus(used, func(status *berthv1alpha1.PlacementChangeStatus) {
+		a.writeBefore(used, func(status *berthv1alpha1.PlacementChangeStatus) {
 			status.Phase, status.Message = berthv1alpha1.PhaseSuperseded, fmt.Sprintf("approved, and published as revision %d", a.Change.Revision)
-		})...)
+		})
 	}
-	return writes, nil
+	if record != nil {
+		a.records.after = append(a.records.after, recordChange{record, after})
+	}
+	if supersedes {
+		a.records.after = append(a.records.after, a.superseded(now)...)
+	}
 }
 
 // heldSince returns when the change was first held, as its record says; now for a new one.
@@ -176,15 +235,14 @@ func remaining(p *framework.Proposal) *berthv1alpha1.RemainingClusters {
 	return &berthv1alpha1.RemainingClusters{Added: int32(len(p.Added)), Removed: int32(len(p.Removed))}
 }
 
-// withStatus returns a copy of the record with the changed status; nil if the status stays the
-// same.
-func (a *Attempt) withStatus(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) []*berthv1alpha1.PlacementChange {
+// changed returns a copy of the record with the changed status; nil if the status stays the same.
+func changed(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {
 	next := record.DeepCopy()
 	change(&next.Status)
 	if equality.Semantic.DeepEqual(record.Status, next.Status) {
 		return nil
 	}
-	return []*berthv1alpha1.PlacementChange{next}
+	return next
 }
 
 // RecordsAfter returns the records whose status is written after step 9 succeeded; nil if it
@@ -193,18 +251,14 @@ func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
 	if a.Err != nil || a.unrecorded != nil {
 		return nil
 	}
-	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
+	a.planRecords()
 	var writes []*berthv1alpha1.PlacementChange
-	if record := a.Record(); record != nil && a.Outcome == Published {
-		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
-	} else if record != nil && a.Outcome == Progressing {
-		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) { a.recordProgress(status, now) })
+	for _, r := range a.records.after {
+		if next := changed(r.record, r.change); next != nil {
+			writes = append(writes, next)
+		}
 	}
-	if a.supersededFirst || a.Outcome == Held && a.Record() == nil {
-		// RecordsBefore already included them.
-		return writes
-	}
-	return append(writes, a.superseded(now)...)
+	return writes
 }
 
 // recordProgress stores a step of the change.
@@ -244,37 +298,37 @@ func (a *Attempt) supersedes(record *berthv1alpha1.PlacementChange) bool {
 	return false
 }
 
-// superseded returns the open records of other changes, with phase Superseded. A record whose
-// target is already published becomes Published: only its last write was lost.
-func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
-	subject := a.Snapshot.Subject
-	var writes []*berthv1alpha1.PlacementChange
-	for _, record := range subject.Records {
-		if !changes.IsOpen(record) || !a.supersedes(record) {
-			continue
+// superseded ends the open records of other changes with phase Superseded. A record whose target is
+// already published becomes Published: only its last write was lost.
+func (a *Attempt) superseded(now metav1.Time) []recordChange {
+	var all []recordChange
+	for _, record := range a.Snapshot.Subject.Records {
+		if changes.IsOpen(record) && a.supersedes(record) {
+			all = append(all, recordChange{record, func(status *berthv1alpha1.PlacementChangeStatus) { a.supersede(record, status, now) }})
 		}
-		next := record.DeepCopy()
-		last := subject.Last
-		switch {
-		case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
-			complete(&next.Status, now)
-		case a.Outcome == Denied && a.isOwn(record):
-			next.Status.Phase, next.Status.CompletionTime, next.Status.Message = berthv1alpha1.PhaseSuperseded, &now, a.recordMessage()
-		default:
-			next.Status.Phase, next.Status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
-			next.Status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
-			// A crash may have lost the count after the last step.
-			if added, removed, err := changes.Lists(record); err == nil && record.Status.PermittedTime != nil {
-				names := subject.LastNames()
-				gone := changes.Minus(removed, names)
-				next.Status.Remaining = &berthv1alpha1.RemainingClusters{
-					Added: int32(len(changes.Minus(added, names))), Removed: int32(len(removed) - len(gone)),
-				}
+	}
+	return all
+}
+
+func (a *Attempt) supersede(record *berthv1alpha1.PlacementChange, status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
+	subject := a.Snapshot.Subject
+	switch last := subject.Last; {
+	case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
+		complete(status, now)
+	case a.Outcome == Denied && a.isOwn(record):
+		status.Phase, status.CompletionTime, status.Message = berthv1alpha1.PhaseSuperseded, &now, a.recordMessage()
+	default:
+		status.Phase, status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
+		status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
+		// A crash may have lost the count after the last step.
+		if added, removed, err := changes.Lists(record); err == nil && record.Status.PermittedTime != nil {
+			names := subject.LastNames()
+			gone := changes.Minus(removed, names)
+			status.Remaining = &berthv1alpha1.RemainingClusters{
+				Added: int32(len(changes.Minus(added, names))), Removed: int32(len(removed) - len(gone)),
 			}
 		}
-		writes = append(writes, next)
 	}
-	return writes
 }
 
 // History returns the published change, from which the controller writes a record. ok is false if
@@ -283,7 +337,7 @@ func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 	if p := a.unrecorded; p != nil {
 		return p.Revision, a.changeOf(p), true
 	}
-	if a.Outcome != Published || a.Err != nil || !isChange(a.Step) || a.Record() != nil {
+	if a.Outcome != Published || a.Err != nil || !isChange(a.Step) || a.Record() != nil || a.recordBefore() != nil {
 		return 0, changes.Change{}, false
 	}
 	change = a.changeOf(a.Step)

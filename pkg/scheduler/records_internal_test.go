@@ -52,6 +52,7 @@ func TestRecordsAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(lastOf())
 			record := recordOf(3, tc.before.Phase, "a")
+			tc.before.StartTime, tc.want.StartTime = &before, &before
 			record.Status = tc.before
 			a.Outcome, a.Step, a.progress, a.Change = tc.outcome, tc.step, progressing, &Move{Proposal: &framework.Proposal{}, open: record}
 			writes := a.RecordsAfter()
@@ -94,7 +95,7 @@ func TestSupersededMessages(t *testing.T) {
 			if !tc.others {
 				a.Change.open = tc.record
 			}
-			writes := a.superseded(metav1.NewTime(fixture.Now))
+			writes := supersededBy(a, metav1.NewTime(fixture.Now))
 			if len(writes) != 1 {
 				t.Fatalf("%d writes", len(writes))
 			}

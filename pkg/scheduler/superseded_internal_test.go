@@ -42,7 +42,7 @@ func TestSuperseded(t *testing.T) {
 			a := Attempt{Result: resultFor(), Verdict: Verdict{Outcome: Unchanged}}
 			a.Snapshot.Subject.Records, a.Snapshot.Subject.Last = []*berthv1alpha1.PlacementChange{tc.record}, tc.last
 			var got []berthv1alpha1.ChangePhase
-			for _, write := range a.superseded(now) {
+			for _, write := range supersededBy(&a, now) {
 				got = append(got, write.Status.Phase)
 				if write.Status.CompletionTime == nil {
 					t.Error("there is no completion time")
@@ -138,4 +138,12 @@ func TestRepublishes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// supersededBy returns the records that an attempt ends.
+func supersededBy(a *Attempt, now metav1.Time) (records []*berthv1alpha1.PlacementChange) {
+	for _, r := range a.superseded(now) {
+		records = append(records, changed(r.record, r.change))
+	}
+	return records
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,8 +20,10 @@ func (a *Attempt) staysUndecided() bool {
 
 // openRecord returns the open record of the Placement after this attempt; nil if there is none.
 func (a *Attempt) openRecord() *berthv1alpha1.PlacementChange {
-	if a.recorded && a.Change != nil && a.Change.open != nil {
-		return a.Change.open
+	if a.recorded && a.Change != nil {
+		if record := cmp.Or(a.recordBefore(), a.Change.open); record != nil {
+			return record
+		}
 	}
 	if open := changes.History(a.Snapshot.Subject.Records).Open(); open != nil && !a.supersedes(open) {
 		return open
