@@ -16,8 +16,8 @@ import (
 
 // records are the writes of an attempt to the records of changes.
 type records struct {
-	// before are written before step 9, in order. A record without a resource version is created; of
-	// the others only the status is written.
+	// before are written before step 9, in order. A record without a resource version is created;
+	// of the others only the status is written.
 	before []*berthv1alpha1.PlacementChange
 	// after are changes of statuses after step 9 succeeded; of a record in before, from what was
 	// written then.
