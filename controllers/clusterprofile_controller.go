@@ -222,7 +222,7 @@ func (r *ClusterProfileReconciler) refuse(ctx context.Context, c *v1alpha1.Manag
 		if p.NamespacedName == owner {
 			continue
 		}
-		if has, err := r.hasCluster(ctx, p); has || err != nil {
+		if has, err := r.hasOtherCluster(ctx, p, c.Name); has || err != nil {
 			return err
 		}
 		note := "exists and was not made from a ClusterProfile; it is not changed"
@@ -234,20 +234,25 @@ func (r *ClusterProfileReconciler) refuse(ctx context.Context, c *v1alpha1.Manag
 	return nil
 }
 
-// hasCluster is true if a ManagedCluster was made from the profile, perhaps under the name of other
-// flags. Such a cluster keeps its name.
-func (r *ClusterProfileReconciler) hasCluster(ctx context.Context, p *clusterProfile) (bool, error) {
+// hasOtherCluster is true if a ManagedCluster of another name is marked as the profile's: it was
+// made with other flags, or somebody marked it. The profile gets an event, and no second cluster.
+func (r *ClusterProfileReconciler) hasOtherCluster(ctx context.Context, p *clusterProfile, name string) (bool, error) {
 	var made v1alpha1.ManagedClusterList
 	if err := r.Client.List(ctx, &made, client.MatchingFields{profileIndex: p.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing the clusters of a ClusterProfile: %w", err)
 	}
-	return len(made.Items) > 0, nil
+	if len(made.Items) == 0 {
+		return false, nil
+	}
+	r.warn(p, "ClusterHasOtherName", fmt.Sprintf("ManagedCluster %s is not made, because ManagedCluster %s has the annotation %s of this profile",
+		shown(name), shown(made.Items[0].Name), v1alpha1.ClusterProfileAnnotation))
+	return true, nil
 }
 
 // create makes the ManagedCluster of the first profile that wants one of this name.
 func (r *ClusterProfileReconciler) create(ctx context.Context, name string) (ctrl.Result, error) {
 	for _, p := range r.views.wanting(name) {
-		if has, err := r.hasCluster(ctx, p); err != nil {
+		if has, err := r.hasOtherCluster(ctx, p, name); err != nil {
 			return ctrl.Result{}, err
 		} else if has {
 			continue

@@ -208,9 +208,12 @@ func TestNewClusters(t *testing.T) {
 		event     string
 		wantErr   bool
 	}{
-		"the oldest is first":    {profiles: []*unstructured.Unstructured{younger, older}, writes: []string{"create /a", "patch status /a"}},
-		"nobody wants it":        {name: "b", profiles: []*unstructured.Unstructured{older}},
-		"its cluster has a name": {has: made("other/a 1 2"), qualified: true, name: "other.a", profiles: []*unstructured.Unstructured{older}},
+		"the oldest is first": {profiles: []*unstructured.Unstructured{younger, older}, writes: []string{"create /a", "patch status /a"}},
+		"nobody wants it":     {name: "b", profiles: []*unstructured.Unstructured{older}},
+		"its cluster has a name": {
+			has: made("other/a 1 2"), qualified: true, name: "other.a", profiles: []*unstructured.Unstructured{older},
+			event: `ClusterProfile other/a Warning ClusterHasOtherName: ManagedCluster "other.a" is not made, because ManagedCluster "a" has the annotation berth.dev/cluster-profile`,
+		},
 		"unreadable": {
 			profiles: []*unstructured.Unstructured{unreadable}, event: "ClusterProfile fleet/a Warning ClusterProfileNotReadable: There is no ManagedCluster for it: cannot restore slice",
 		},

@@ -401,6 +401,50 @@ var _ = Describe("ManagedClusters of ClusterProfiles", Ordered, func() {
 		Eventually(h.cluster(ctx, "other.old")).Should(Equal("absent"))
 	})
 
+	It("cannot be taken by the agent of another cluster, and their profile says who has its annotation", func(ctx SpecContext) {
+		h.ApplyYAML(ctx, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: agent}
+rules:
+- {apiGroups: [cluster.open-cluster-management.io], resources: [managedclusters, managedclusters/status], verbs: [create, get, update, patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: agent}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agent}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]
+`)
+		agent := h.As("agent")
+		mark := func(value string) client.Patch {
+			return client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+v1alpha1.ClusterProfileAnnotation+`":`+value+`}}}`))
+		}
+		refused := MatchError(ContainSubstring("needs the right to delete the cluster"))
+		own := fixture.Cluster("own").Obj()
+		Expect(h.Create(ctx, own)).To(Succeed())
+		Eventually(func() error { return agent.Patch(ctx, own.DeepCopy(), mark(`"fleet/victim"`)) }).Should(refused)
+		Expect(agent.Status().Patch(ctx, own.DeepCopy(), mark(`"fleet/victim"`))).To(Succeed())
+		Expect(h.get(ctx, Default, "own").Annotations).NotTo(HaveKey(v1alpha1.ClusterProfileAnnotation))
+		Expect(agent.Create(ctx, fixture.Cluster("new").Annotation(v1alpha1.ClusterProfileAnnotation, "fleet/victim").Obj())).To(refused)
+		Expect(agent.Patch(ctx, own.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)))).To(Succeed())
+		victim := h.add(ctx, "fleet", "victim", "victim")
+		Expect(agent.Patch(ctx, h.get(ctx, Default, "victim"), mark("null"))).To(refused)
+		Expect(h.Delete(ctx, victim)).To(Succeed())
+		Eventually(h.cluster(ctx, "victim")).Should(Equal("absent"))
+
+		By("an annotation of an administrator")
+		Expect(h.Patch(ctx, own.DeepCopy(), mark(`"fleet/blocked"`))).To(Succeed())
+		blocked := profile("fleet", "blocked")
+		Expect(h.Create(ctx, blocked)).To(Succeed())
+		Eventually(h.notes(ctx, blocked)).Should(ConsistOf(
+			`ClusterHasOtherName: ManagedCluster "blocked" is not made, because ManagedCluster "own" has the annotation berth.dev/cluster-profile of this profile`))
+		Expect(h.Patch(ctx, own.DeepCopy(), mark("null"))).To(Succeed())
+		Eventually(h.cluster(ctx, "blocked")).Should(Equal("Unknown "))
+		Expect(h.Delete(ctx, blocked)).To(Succeed())
+		Expect(h.Delete(ctx, own)).To(Succeed())
+		Eventually(h.cluster(ctx, "blocked")).Should(Equal("absent"))
+	})
+
 	It("take no more of a hostile profile than they can have", func(ctx SpecContext) {
 		p := profile("fleet", "hostile")
 		Expect(h.Create(ctx, p)).To(Succeed())
