@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -108,9 +109,12 @@ func (l *lease) write(ctx context.Context) error {
 	if l.existing {
 		return nil
 	}
-	object.Labels = map[string]string{v1alpha1.ClusterNameLabel: l.name}
-	object.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(v1alpha1.ManagedClusterLeaseName), RenewTime: &now}
-	err = l.hub.Create(ctx, object)
+	// Unlike a create request, an apply request has the name in its address, so that the permission
+	// to create can be limited to it.
+	err = l.hub.Apply(ctx, applycoordinationv1.Lease(object.Name, l.name).
+		WithLabels(map[string]string{v1alpha1.ClusterNameLabel: l.name}).
+		WithSpec(applycoordinationv1.LeaseSpec().WithHolderIdentity(v1alpha1.ManagedClusterLeaseName).WithRenewTime(now)),
+		client.FieldOwner("berth-report"))
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("the hub has no namespace %s: create it with kubectl create namespace %s", l.name, l.name)
 	}

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -99,14 +100,14 @@ func memoryHub(t *testing.T, leaseError *atomic.Pointer[error], namespaces []str
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.ManagedCluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-				if err := failing(o); err != nil {
-					return err
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+				return errors.New("the reporter may not create an object without its name in the request")
+			},
+			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+				if namespace := *o.(*applycoordinationv1.LeaseApplyConfiguration).Namespace; !known[namespace] {
+					return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace)
 				}
-				if !known[o.GetNamespace()] {
-					return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, o.GetNamespace())
-				}
-				return c.Create(ctx, o, options...)
+				return c.Apply(ctx, o, options...)
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
 				if err := failing(o); err != nil {

@@ -8,7 +8,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 var _ = Describe("The reporter as its service account", func() {
@@ -49,8 +52,26 @@ var _ = Describe("The reporter as its service account", func() {
 		Expect(string(session.Out.Contents())).NotTo(ContainSubstring("PRIVATE KEY"))
 
 		granted := rights(reporter)
+		// The log has only the request's own verb.
+		delete(granted, "create leases.coordination.k8s.io")
+		Expect(hub.Get(ctx, client.ObjectKey{Namespace: "reported", Name: "managed-cluster-lease"}, object("coordination.k8s.io/v1", "Lease", "", ""))).To(Succeed())
 		Eventually(func() map[string]bool { used, _ := requests(account + "-reporter"); return used }).Should(Equal(granted))
 		_, refused := requests(account + "-reporter")
 		Expect(refused).To(BeEmpty())
+
+		By("being refused every other lease")
+		thief, err := client.New(&rest.Config{Host: config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: config.CAData}, BearerToken: token(ctx, "berth-reporter")}, client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		for _, namespace := range []string{"kube-system", "kube-node-lease", "berth-system", "reported"} {
+			for _, name := range []string{"berth.berth.dev", "kube-controller-manager", "node-1"} {
+				lease := object("coordination.k8s.io/v1", "Lease", namespace, name)
+				Expect(thief.Apply(ctx, client.ApplyConfigurationFromUnstructured(lease), client.FieldOwner("thief"))).To(Satisfy(apierrors.IsForbidden))
+				Expect(thief.Create(ctx, lease)).To(Satisfy(apierrors.IsForbidden))
+				Expect(thief.Update(ctx, lease)).To(Satisfy(apierrors.IsForbidden))
+				Expect(thief.Delete(ctx, lease)).To(Satisfy(apierrors.IsForbidden))
+			}
+			named := object("coordination.k8s.io/v1", "Lease", namespace, "managed-cluster-lease")
+			Expect(thief.Create(ctx, named)).To(Satisfy(apierrors.IsForbidden))
+		}
 	})
 })
