@@ -166,15 +166,18 @@ mutants: bin/tools/mutants ## Change the code in random places (MUTANTS, MUTANT_
 clean: ## Remove what was built; a local hub's data in .berth stays
 	@rm -rf bin
 
-# What a release has, in bin/release: for each architecture an archive of the program, an image for all of them, the chart, and checksums.
+# What a release has, in bin/release: for each architecture an archive of the program and its bill of materials, an image for all of them, the
+# chart, and checksums.
 # .github/workflows/release.yaml runs it. It needs buildah.
 release: CHART = bin/release/berth
-release:
+release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+release: bin/tools/sbom
 	@rm -rf bin/release && mkdir -p bin/release
 	@buildah manifest create $(IMAGE) >/dev/null
 	@for arch in $(RELEASE_ARCHS); do \
 		GOARCH=$$arch $(MAKE) --no-print-directory image ENGINE=buildah IMAGE=$(IMAGE)-$$arch; \
 		buildah manifest add $(IMAGE) $(IMAGE)-$$arch >/dev/null; \
+		bin/tools/sbom bin/berth $(VERSION) >bin/release/berth-$(VERSION)-linux-$$arch.spdx.json; \
 		tar -czf bin/release/berth-$(VERSION)-linux-$$arch.tar.gz LICENSE -C bin berth kubectl-placement kubectl_complete-placement; done
 	@buildah manifest push --quiet --all $(IMAGE) oci-archive:bin/release/berth-$(VERSION)-image.tar
 	@cp -r charts/berth $(CHART)
@@ -223,6 +226,8 @@ bin/tools/configschema: PACKAGE := ./configschema
 bin/tools/configschema: $(wildcard tools/configschema/*.go)
 bin/tools/mutants: PACKAGE := ./mutants
 bin/tools/mutants: $(wildcard tools/mutants/*.go)
-bin/tools/golangci-lint bin/tools/controller-gen bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema bin/tools/mutants bin/tools/benchstat: tools/go.mod tools/go.sum
+bin/tools/sbom: PACKAGE := ./sbom
+bin/tools/sbom: $(wildcard tools/sbom/*.go)
+bin/tools/golangci-lint bin/tools/controller-gen bin/tools/sbom bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema bin/tools/mutants bin/tools/benchstat: tools/go.mod tools/go.sum
 	@echo "building $(@F)$(if $(filter golangci-lint,$(@F)), (several minutes the first time))"
 	$(call install,tools,,$(PACKAGE))

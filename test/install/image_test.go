@@ -72,8 +72,9 @@ var _ = Describe("The image of make image", Ordered, func() {
 			return output(ctx, "bash", "-ec", "cd "+filepath.Join(root, "bin", "release")+"; "+command)
 		}
 		Expect(strings.Fields(release("ls"))).To(ConsistOf(
-			"SHA256SUMS", "berth-"+number+".tgz", "berth-"+version+"-image.tar", "berth-"+version+"-linux-"+arch+".tar.gz"))
-		Expect(strings.Count(release("sha256sum --check SHA256SUMS"), ": OK")).To(Equal(3))
+			"SHA256SUMS", "berth-"+number+".tgz", "berth-"+version+"-image.tar", "berth-"+version+"-linux-"+arch+".tar.gz", "berth-"+version+"-linux-"+arch+".spdx.json"))
+		Expect(strings.Count(release("sha256sum --check SHA256SUMS"), ": OK")).To(Equal(4))
+		Expect(release("cat *.spdx.json")).To(And(ContainSubstring(`"name": "berth `+version+`"`), ContainSubstring("pkg:golang/k8s.io/client-go@v")))
 		Expect(strings.Fields(release("tar -tzf *.tar.gz"))).To(ConsistOf("LICENSE", "berth", "kubectl-placement", "kubectl_complete-placement"))
 		Expect(release("tar -xzOf *.tar.gz berth | cmp - ../berth")).To(BeEmpty())
 		Expect(release("tar -xzOf *.tgz berth/Chart.yaml")).To(ContainSubstring("\nversion: " + number + "\nappVersion: " + version + "\n"))

@@ -44,6 +44,17 @@ var pageChecks = map[string]func(ctx context.Context, p *page, command string){
 		Expect(p.run(ctx, command)).To(And(ContainSubstring("STATUS: deployed"), ContainSubstring("kubectl rollout status deployment/berth -n berth-system")))
 		Expect(p.run(ctx, "kubectl get deployment berth -n berth-system -o jsonpath='{.spec.template.spec.containers[*].image}'")).To(Equal("registry.example/berth:v0.1.0"))
 	},
+	// A release is on GitHub only: the workflow makes what these commands check.
+	"sha256sum --check ": func(_ context.Context, _ *page, _ string) {
+		Expect(os.ReadFile(filepath.Join(root, "Makefile"))).To(ContainSubstring("sha256sum * >SHA256SUMS"))
+	},
+	"gh attestation verify ": func(_ context.Context, _ *page, command string) {
+		wants := "subject-path: bin/release/*\n"
+		if strings.Contains(command, " --predicate-type https://spdx.dev/Document/v2.3") {
+			wants = "sbom-path: bin/release/berth-${{ github.ref_name }}-linux-amd64.spdx.json\n"
+		}
+		Expect(os.ReadFile(filepath.Join(root, ".github", "workflows", "release.yaml"))).To(ContainSubstring(wants))
+	},
 	"bin/berth controller ": func(ctx context.Context, p *page, command string) {
 		health := freeAddress()
 		controller := p.command(ctx, strings.Replace(command, "hub.kubeconfig", p.kubeconfig(), 1)+" --health-probe-bind-address="+health)

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,22 +18,79 @@ type step struct {
 	With, Env           map[string]any
 }
 
-// TestWorkflows: what a workflow runs is a shell script, and the make targets and the paths that it
-// names exist. It takes actions of GitHub only, and its registry is a variable.
-func TestWorkflows(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yaml"))
+// granted are the permissions of each job, by the workflow's file; other jobs may have none.
+var granted = map[string]map[string]map[string]string{
+	"release.yaml": {
+		"build":   {"contents": "read"},
+		"publish": {"attestations": "write", "contents": "write", "id-token": "write"},
+	},
+}
+
+// TestWorkflowPermissions: a workflow has no permissions, and each of its jobs those of the table.
+func TestWorkflowPermissions(t *testing.T) {
+	for file, text := range workflows(t) {
+		var workflow struct {
+			Permissions *map[string]string
+			Jobs        map[string]struct{ Permissions map[string]string }
+		}
+		if err := yaml.Unmarshal(text, &workflow); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if workflow.Permissions == nil || len(*workflow.Permissions) > 0 {
+			t.Errorf("%s: the permissions of all jobs are not {}", file)
+		}
+		for name, job := range workflow.Jobs {
+			if want := granted[filepath.Base(file)][name]; !maps.Equal(job.Permissions, want) {
+				t.Errorf("%s: job %s has %v, want %v", file, name, job.Permissions, want)
+			}
+		}
+	}
+}
+
+// TestActionsArePinned: a tag of an action can be moved, a digest cannot.
+func TestActionsArePinned(t *testing.T) {
+	pinned := regexp.MustCompile(`^\s*(?:- )?uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	err := filepath.WalkDir(filepath.Join(root, ".github"), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if strings.Contains(line, "uses:") && !pinned.MatchString(line) {
+				t.Errorf("%s: %s", path, line)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// workflows returns the texts of the workflows by file.
+func workflows(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no workflow found: %v", err)
 	}
+	texts := map[string][]byte{}
+	for _, file := range files {
+		if texts[file], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return texts
+}
+
+// TestWorkflows: what a workflow runs is a shell script, and the make targets and the paths that it
+// names exist. It takes actions of GitHub only, and its registry is a variable.
+func TestWorkflows(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for file, text := range workflows(t) {
 		var workflow struct {
 			Jobs map[string]struct{ Steps []step }
 		}
@@ -59,9 +117,6 @@ func checkStep(t *testing.T, file string, s step, makefile string) {
 	t.Helper()
 	if (s.Uses == "") == (s.Run == "") {
 		t.Errorf("%s: a step runs %q and uses %q", file, s.Run, s.Uses)
-	}
-	if s.Uses != "" && !regexp.MustCompile(`^actions/[a-z-]+@v\d+$`).MatchString(s.Uses) {
-		t.Errorf("%s uses %s", file, s.Uses)
 	}
 	if path, ok := s.With["go-version-file"].(string); ok {
 		checkPath(t, file, path)
@@ -99,7 +154,7 @@ func TestReleaseWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"on:\n  push:\n    tags: [\"v*\"]\n", "run: make release\n", "bin/release/*\n", "buildah manifest push --all", "helm push"} {
+	for _, want := range []string{"on:\n  push:\n    tags: [\"v*\"]\n", "run: make release\n", "bin/release/*\n", "skopeo copy --all", "helm push", "subject-path: bin/release/*\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in the workflow", want)
 		}
