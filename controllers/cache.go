@@ -1,9 +1,7 @@
 package controllers
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +16,8 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/caches"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // cacheOptions returns the options of the cache, and adds the kinds of Kubernetes that it holds to
@@ -30,7 +28,7 @@ func cacheOptions(o Options, scheme *runtime.Scheme) (cache.Options, error) {
 		if err := coordinationv1.AddToScheme(scheme); err != nil {
 			return cache.Options{}, err
 		}
-		byObject[&coordinationv1.Lease{}] = cachedLeases()
+		byObject[&coordinationv1.Lease{}] = cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, v1alpha1.ManagedClusterLeaseName)}
 	}
 	if o.QueueConfig.Name != "" {
 		if err := corev1.AddToScheme(scheme); err != nil {
@@ -40,7 +38,10 @@ func cacheOptions(o Options, scheme *runtime.Scheme) (cache.Options, error) {
 			o.QueueConfig.Namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, o.QueueConfig.Name)},
 		}}
 	}
-	return cache.Options{DefaultTransform: compact, ByObject: byObject}, nil
+	ignored := func(namespace string) {
+		o.Log.Info("A namespace has too many AddOnPlacementScores: only those whose names sort first count", "namespace", namespace, "count", caches.MaxScores)
+	}
+	return cache.Options{DefaultTransform: compact, ByObject: byObject, NewInformer: caches.NewInformer(ignored)}, nil
 }
 
 // mapperFor returns the mapper of the manager. It asks for the kind that the cache looks up when it
@@ -62,42 +63,16 @@ func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RES
 	return mapper, err
 }
 
-// compact removes what the cache need not keep: managed fields, except the name of another writer
-// of a page; of a PlacementExplanation, all but its name, times and conditions. It packs Published
-// and Superseded records. Of a ManagedCluster it keeps only MaxResources entries of status.capacity
-// and of status.allocatable, because each heartbeat compares them; only other CRDs than Berth's
-// allow more.
+// trimCached removes from objects what the cache need not keep.
+var trimCached = caches.Transform(caches.Controller)
+
+// compact is the transform of the cache. It packs Published and Superseded records.
 func compact(object any) (any, error) {
-	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
-		framework.KeepOtherWriter(page)
-	} else if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
-	}
-	if e, ok := object.(*berthv1alpha1.PlacementExplanation); ok {
-		e.Labels, e.Annotations, e.OwnerReferences, e.Finalizers = nil, nil, nil, nil
-		e.Spec = berthv1alpha1.PlacementExplanationSpec{}
-		e.Status = berthv1alpha1.PlacementExplanationStatus{Conditions: e.Status.Conditions}
-	}
-	if cluster, ok := object.(*v1alpha1.ManagedCluster); ok {
-		cluster.Status.Capacity, cluster.Status.Allocatable = cutResources(cluster.Status.Capacity), cutResources(cluster.Status.Allocatable)
-	}
 	if record, ok := object.(*berthv1alpha1.PlacementChange); ok {
+		record.SetManagedFields(nil)
 		if packed := changes.PackRecord(record); packed != nil {
 			return packed, nil
 		}
 	}
-	return object, nil
-}
-
-// cutResources returns the list without the entries beyond MaxResources, in the order of the names,
-// so that the same list is always cut in the same way.
-func cutResources(list v1alpha1.ResourceList) v1alpha1.ResourceList {
-	if len(list) <= v1alpha1.MaxResources {
-		return list
-	}
-	kept := make(v1alpha1.ResourceList, v1alpha1.MaxResources)
-	for _, name := range slices.Sorted(maps.Keys(list))[:v1alpha1.MaxResources] {
-		kept[name] = list[name]
-	}
-	return kept
+	return trimCached(object)
 }

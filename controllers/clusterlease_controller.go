@@ -9,11 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -61,24 +59,7 @@ type renewals struct {
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters/status,verbs=patch,roleName=berth-housekeeping
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=managed-cluster-lease,verbs=get;list;watch,roleName=berth-housekeeping
 
-// cachedLeases makes the cache hold only the leases of clusters, and of these only what is read.
-func cachedLeases() cache.ByObject {
-	return cache.ByObject{
-		Field: fields.OneTermEqualSelector(metav1.ObjectNameField, v1alpha1.ManagedClusterLeaseName),
-		Transform: func(o any) (any, error) {
-			l, ok := o.(*coordinationv1.Lease)
-			if !ok {
-				return o, nil
-			}
-			return &coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion},
-				Spec:       coordinationv1.LeaseSpec{RenewTime: l.Spec.RenewTime},
-			}, nil
-		},
-	}
-}
-
-// SetUp adds the reconciler to a manager whose cache has cachedLeases.
+// SetUp adds the reconciler to a manager.
 func (r *ClusterLeaseReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {
 	r.leases = map[string]renewals{}
 	return ctrl.NewControllerManagedBy(mgr).

@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -315,9 +316,14 @@ func TestClusterLeasePatch(t *testing.T) {
 
 // TestCachedLeases: only the leases of clusters are cached, with their renewTime alone.
 func TestCachedLeases(t *testing.T) {
-	cached := cachedLeases()
-	if got := cached.Field.String(); got != "metadata.name=managed-cluster-lease" {
-		t.Errorf("the field selector is %s", got)
+	options, err := cacheOptions(Options{Housekeeping: []string{"*"}}, runtime.NewScheme())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cached := range options.ByObject {
+		if got := cached.Field.String(); got != "metadata.name=managed-cluster-lease" {
+			t.Errorf("the field selector is %s", got)
+		}
 	}
 	full := clusterLease("a", 0)
 	full.Labels, full.Annotations = map[string]string{"a": "b"}, map[string]string{"a": "b"}
@@ -325,7 +331,7 @@ func TestCachedLeases(t *testing.T) {
 	full.Spec.HolderIdentity = new("holder")
 	want := clusterLease("a", 0)
 	want.ResourceVersion, want.UID, want.Spec.RenewTime = "7", "u", full.Spec.RenewTime
-	got, err := cached.Transform(full)
+	got, err := options.DefaultTransform(full)
 	if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}

@@ -235,7 +235,7 @@ func (r *ClusterProfileReconciler) refuse(ctx context.Context, c *v1alpha1.Manag
 }
 
 // hasOtherCluster is true if a ManagedCluster of another name is marked as the profile's: it was
-// made with other flags, or somebody marked it. The profile gets an event, and no second cluster.
+// made with other flags, or a user annotated it. The profile gets an event, and no second cluster.
 func (r *ClusterProfileReconciler) hasOtherCluster(ctx context.Context, p *clusterProfile, name string) (bool, error) {
 	var made v1alpha1.ManagedClusterList
 	if err := r.Client.List(ctx, &made, client.MatchingFields{profileIndex: p.String()}, client.UnsafeDisableDeepCopy); err != nil {

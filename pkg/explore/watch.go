@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/pkg/caches"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -296,7 +297,7 @@ type problem struct {
 
 // start lists and watches the kinds. It returns when all are listed.
 func (w *watches) start(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, s scope) error {
-	options := cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: w.failed}
+	options := cache.Options{Scheme: scheme, DefaultTransform: caches.Transform(caches.Explorer), NewInformer: caches.NewInformer(func(string) {}), DefaultWatchErrorHandler: w.failed}
 	if s.namespace != "" {
 		options.DefaultNamespaces = map[string]cache.Config{s.namespace: {}}
 	}

@@ -21,6 +21,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/caches"
 	"github.com/berth-dev/berth/pkg/client"
 	"github.com/berth-dev/berth/pkg/client/view"
 )
@@ -80,13 +81,15 @@ func newFleet(hub ctrlclient.WithWatch, argoCD string) (*fleet, error) {
 		GroupOf: func(page *v1alpha1.PlacementDecision) string {
 			return page.Namespace + "/" + page.Labels[v1alpha1.PlacementLabel]
 		},
+		Strip: strip[*v1alpha1.PlacementDecision]("PlacementDecision"),
 	})
 	f.placements = view.New(hub, view.Options[*metav1.PartialObjectMetadata]{
 		List:  view.Metadata(v1alpha1.GroupVersionV1Beta1.WithKind("Placement")),
-		Strip: func(pl *metav1.PartialObjectMetadata) { pl.Annotations = nil },
+		Strip: strip[*metav1.PartialObjectMetadata]("Placement"),
 	})
 	f.clusters = view.New(hub, view.Options[*v1alpha1.ManagedCluster]{
-		List: func() ctrlclient.ObjectList { return &v1alpha1.ManagedClusterList{} },
+		List:  func() ctrlclient.ObjectList { return &v1alpha1.ManagedClusterList{} },
+		Strip: strip[*v1alpha1.ManagedCluster]("ManagedCluster"),
 	})
 	policy := schema.GroupKind{Group: berthv1alpha1.GroupName, Kind: "SelectionPolicy"}
 	switch _, err := hub.RESTMapper().RESTMapping(policy, berthv1alpha1.GroupVersion.Version); {
@@ -94,6 +97,7 @@ func newFleet(hub ctrlclient.WithWatch, argoCD string) (*fleet, error) {
 		f.policies = view.New(hub, view.Options[*berthv1alpha1.SelectionPolicy]{
 			List:    func() ctrlclient.ObjectList { return &berthv1alpha1.SelectionPolicyList{} },
 			GroupOf: func(p *berthv1alpha1.SelectionPolicy) string { return p.Namespace + "/" + p.Spec.Placement },
+			Strip:   strip[*berthv1alpha1.SelectionPolicy]("SelectionPolicy"),
 		})
 	case !meta.IsNoMatchError(err):
 		return nil, fmt.Errorf("asking the hub for its kinds: %w", err)
@@ -103,9 +107,7 @@ func newFleet(hub ctrlclient.WithWatch, argoCD string) (*fleet, error) {
 			List:    func() ctrlclient.ObjectList { return &corev1.SecretList{} },
 			Select:  []ctrlclient.ListOption{ctrlclient.InNamespace(argoCD), ctrlclient.MatchingLabels{clusterSecretLabel: clusterSecretType}},
 			GroupOf: func(s *corev1.Secret) string { return string(s.Data["name"]) },
-			Strip: func(s *corev1.Secret) {
-				s.Annotations, s.Labels, s.Data = nil, nil, map[string][]byte{"name": s.Data["name"], "server": s.Data["server"]}
-			},
+			Strip:   strip[*corev1.Secret]("Secret"),
 		})
 	}
 	f.followed = []follower{f.pages, f.placements, f.clusters}
@@ -116,6 +118,12 @@ func newFleet(hub ctrlclient.WithWatch, argoCD string) (*fleet, error) {
 		f.followed = append(f.followed, f.secrets)
 	}
 	return f, nil
+}
+
+// strip removes from objects of a kind what the generator need not keep.
+func strip[O ctrlclient.Object](kind string) func(O) {
+	trim := caches.Trim(caches.Generator, kind)
+	return func(object O) { trim(object) }
 }
 
 // run follows the hub until ctx ends.

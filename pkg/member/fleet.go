@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/pkg/caches"
 )
 
 // startPace spreads the first reports of many members.
@@ -101,7 +103,7 @@ func (f *Fleet) watch(ctx context.Context, selector string, notify func()) (cach
 	factory := informers.NewSharedInformerFactoryWithOptions(f.Secrets, 0, informers.WithNamespace(f.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
 	informer := factory.Core().V1().Secrets().Informer()
-	if err := informer.SetTransform(withoutManagedFields); err != nil {
+	if err := informer.SetTransform(caches.Transform(caches.Reporter)); err != nil {
 		return nil, fmt.Errorf("watching Secrets: %w", err)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -115,13 +117,6 @@ func (f *Fleet) watch(ctx context.Context, selector string, notify func()) (cach
 		return nil, errors.New("the Secrets could not be listed in time")
 	}
 	return informer.GetStore(), nil
-}
-
-func withoutManagedFields(o any) (any, error) {
-	if s, ok := o.(*corev1.Secret); ok {
-		s.ManagedFields = nil
-	}
-	return o, nil
 }
 
 // secretsIn returns the Secrets of all stores, each once, by name.

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/caches"
 	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
@@ -54,6 +55,7 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 			byKind[kind.Name] = append(byKind[kind.Name], o)
 		}
 	}
+	byKind["AddOnPlacementScore"] = caches.FirstScores(byKind["AddOnPlacementScore"])
 	for _, kind := range kinds.All() {
 		for _, o := range byKind[kind.Name] {
 			inv.Update(o)
