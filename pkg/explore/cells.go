@@ -3,6 +3,7 @@ package explore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,83 +18,135 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
+// draft is a column that is being decided. It needs no lock of the world.
+type draft struct {
+	key types.NamespacedName
+	// names and rows are those of the world when it began; has are the published clusters.
+	names []string
+	rows  []int32
+	has   []string
+	// cells have marks of plugins by their position in plugins.
+	cells   []byte
+	plugins []string
+	wants   []string
+	skipped string
+	err     error
+}
+
+// draft begins a column.
+func (w *world) draft(key types.NamespacedName) (*draft, error) {
+	subject := w.inventory.Subject(key)
+	if subject == nil {
+		return nil, fmt.Errorf("the Placement %q: %w", key, errUnknown)
+	}
+	d := &draft{key: key, names: w.names, rows: w.rows, has: published(subject)}
+	d.wants, d.cells = d.has, []byte(strings.Repeat(string(noCandidate), len(w.names)))
+	return d, nil
+}
+
+// mark marks clusters.
+func (d *draft) mark(names []string, as byte) {
+	for _, name := range names {
+		if row, ok := slices.BinarySearch(d.names, name); ok {
+			d.cells[row] = as
+		}
+	}
+}
+
+// decide marks the cells as the engine decides.
+func (d *draft) decide(ctx context.Context, engine attempter) {
+	d.skipped, d.err = engine.attempt(ctx, d.key, func(a *scheduler.Attempt) {
+		set := func(i int, as byte) {
+			if i < len(d.rows) && d.rows[i] >= 0 {
+				d.cells[d.rows[i]] = as
+			}
+		}
+		a.EachCandidate(func(i int) { set(i, excluded) })
+		a.EachExcluded(func(i int, plugin string) { set(i, markOf(&d.plugins, plugin)) })
+		for _, c := range a.Feasible {
+			set(c.Index, feasible)
+		}
+		if a.Target != nil {
+			d.wants = slices.Clone(a.Target.Clusters)
+		}
+	})
+}
+
+// markOf returns the mark for a plugin that excluded a cluster, and adds it to the plugins.
+func markOf(plugins *[]string, name string) byte {
+	i := slices.Index(*plugins, name)
+	if i < 0 {
+		i = len(*plugins)
+		*plugins = append(*plugins, name)
+	}
+	return byte(min(firstPlugin+i, '~'))
+}
+
+// report marks the cells as the controller has answered.
+func (w *world) report(ctx context.Context, d *draft) {
+	report, err := w.decider.outline(ctx, d.key)
+	if err != nil || report.Answer == nil {
+		d.skipped, d.err = skippedOf(report), err
+		return
+	}
+	if len(report.AvailableClusters) < report.Candidates {
+		d.mark(w.names, unknown)
+	}
+	d.fill(report)
+	if d.wants = target(report, d.has); report.Pending != nil {
+		d.wants = w.pendingTarget(d.key, d.has)
+	}
+}
+
+// finish returns the column.
+func (w *world) finish(d *draft) Column {
+	c := Column{Placement: d.key.String()}
+	for i, cell := range d.cells {
+		if plugin := int(cell) - firstPlugin; plugin >= 0 && plugin < len(d.plugins) {
+			d.cells[i] = markOf(&w.plugins, d.plugins[plugin])
+		}
+	}
+	switch {
+	case errors.Is(d.err, context.DeadlineExceeded):
+		c.Note = fmt.Sprintf("It takes more than %s to decide the Placement.", columnTime)
+		d.mark(d.names, unknown)
+	case d.err != nil:
+		// An error of one Placement must not hide the others. What is published is known.
+		c.Note = d.err.Error()
+		d.mark(d.names, unknown)
+	case d.skipped != "":
+		c.Note = "The Placement is not decided: it is " + d.skipped + "."
+	}
+	d.mark(d.has, selected)
+	d.mark(changes.Minus(d.wants, d.has), addition)
+	d.mark(changes.Minus(d.has, d.wants), removal)
+	c.Cells = string(d.cells)
+	return c
+}
+
 // column returns the cells of one Placement.
 func (w *world) column(ctx context.Context, key types.NamespacedName) (Column, error) {
 	if known, ok := w.columns[key]; ok {
 		return known, nil
 	}
-	subject := w.inventory.Subject(key)
-	if subject == nil {
-		return Column{}, fmt.Errorf("the Placement %q: %w", key, errUnknown)
+	d, err := w.draft(key)
+	if err != nil {
+		return Column{}, err
 	}
-	cells := []byte(strings.Repeat(string(noCandidate), len(w.names)))
-	mark := func(names []string, as byte) {
-		for _, name := range names {
-			if row, ok := slices.BinarySearch(w.names, name); ok {
-				cells[row] = as
-			}
-		}
+	engine, decides := w.decider.(attempter)
+	if decides {
+		d.decide(ctx, engine)
+	} else {
+		w.report(ctx, d)
 	}
-	has := published(subject)
-	wants, skipped, err := w.mark(ctx, key, has, cells, mark)
-	c := Column{Placement: key.String()}
-	switch {
-	case ctx.Err() != nil:
-		return c, ctx.Err()
-	case err != nil:
-		// An error of one Placement must not hide the others. What is published is known.
-		c.Note = err.Error()
-		mark(w.names, unknown)
-	case skipped != "":
-		c.Note = "The Placement is not decided: it is " + skipped + "."
+	if ctx.Err() != nil {
+		return Column{}, ctx.Err()
 	}
-	mark(has, selected)
-	mark(changes.Minus(wants, has), addition)
-	mark(changes.Minus(has, wants), removal)
-	c.Cells = string(cells)
-	if _, isRemote := w.decider.(*remote); err == nil && !isRemote {
+	c := w.finish(d)
+	if _, isRemote := w.decider.(*remote); d.err == nil && !isRemote {
 		w.columns[key] = c
 	}
 	return c, nil
-}
-
-// mark marks the cells of one Placement as it is decided. It returns the clusters that the decision
-// selects; without a decision, those that it has.
-func (w *world) mark(
-	ctx context.Context, key types.NamespacedName, has []string, cells []byte, mark func([]string, byte),
-) (wants []string, skipped string, err error) {
-	wants = has
-	engine, ok := w.decider.(attempter)
-	if !ok {
-		report, err := w.decider.outline(ctx, key)
-		if err != nil || report.Answer == nil {
-			return has, skippedOf(report), err
-		}
-		if len(report.AvailableClusters) < report.Candidates {
-			mark(w.names, unknown)
-		}
-		w.fill(mark, report)
-		if report.Pending != nil {
-			return w.pendingTarget(key, has), "", nil
-		}
-		return target(report, has), "", nil
-	}
-	skipped, err = engine.attempt(ctx, key, func(a *scheduler.Attempt) {
-		set := func(i int, as byte) {
-			if i < len(w.rows) && w.rows[i] >= 0 {
-				cells[w.rows[i]] = as
-			}
-		}
-		a.EachCandidate(func(i int) { set(i, excluded) })
-		a.EachExcluded(func(i int, plugin string) { set(i, w.plugin(plugin)) })
-		for _, c := range a.Feasible {
-			set(c.Index, feasible)
-		}
-		if a.Target != nil {
-			wants = slices.Clone(a.Target.Clusters)
-		}
-	})
-	return wants, skipped, err
 }
 
 // pendingTarget returns the clusters that the open change selects. Answers of the controller do not
@@ -118,23 +171,23 @@ func skippedOf(r *simulator.Report) string {
 }
 
 // fill marks candidates from general to special results: the last mark of a cell stays.
-func (w *world) fill(mark func([]string, byte), r *simulator.Report) {
+func (d *draft) fill(r *simulator.Report) {
 	// A candidate is marked with the filter after the last one that it passed.
 	passed := r.AvailableClusters
 	for _, filter := range r.FilterResults {
 		if len(filter.Clusters) < len(passed) {
-			mark(passed, w.plugin(filter.Name[strings.LastIndexByte(filter.Name, ',')+1:]))
+			d.mark(passed, markOf(&d.plugins, filter.Name[strings.LastIndexByte(filter.Name, ',')+1:]))
 		}
 		passed = filter.Clusters
 	}
-	mark(passed, excluded)
-	mark(r.Ranking, feasible)
+	d.mark(passed, excluded)
+	d.mark(r.Ranking, feasible)
 	for _, v := range r.Verdicts {
 		switch {
 		case v.Plugin != "":
-			mark([]string{v.Cluster}, w.plugin(v.Plugin))
+			d.mark([]string{v.Cluster}, markOf(&d.plugins, v.Plugin))
 		case v.Rank > 0:
-			mark([]string{v.Cluster}, feasible)
+			d.mark([]string{v.Cluster}, feasible)
 		}
 	}
 }
@@ -151,16 +204,6 @@ func target(r *simulator.Report, published []string) []string {
 		names = append(names, page.Clusters...)
 	}
 	return changes.Sorted(names)
-}
-
-// plugin returns the mark for a plugin that excluded a cluster.
-func (w *world) plugin(name string) byte {
-	i := slices.Index(w.plugins, name)
-	if i < 0 {
-		i = len(w.plugins)
-		w.plugins = append(w.plugins, name)
-	}
-	return byte(min(firstPlugin+i, '~'))
 }
 
 // scores returns the scores of the candidates of one Placement.

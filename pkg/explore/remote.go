@@ -281,6 +281,7 @@ func (r *remote) names() map[string]bool {
 
 // dropColumn drops the cells of a Placement. The Hub is locked.
 func (h *Hub) dropColumn(key types.NamespacedName) {
+	h.drops++
 	h.dirty.columns[key] = true
 	delete(h.world.columns, key)
 	if r, ok := h.world.decider.(*remote); ok {

@@ -113,7 +113,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path s
 			reply(w, r, func() (any, error) { return nil, err })
 			return
 		}
-		stream(w, r, shown.(*Hub))
+		streamOf(w, r, v, shown.(*Hub))
 	case strings.HasPrefix(path, "api/"):
 		reply(w, r, func() (any, error) { return s.get(r, v, path) })
 	default:
@@ -177,15 +177,11 @@ func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 // maxColumnsAsked is how many columns one request may ask for.
 const maxColumnsAsked = 100
 
-func columns(ctx context.Context, v view, placements []string) (c *Columns, err error) {
+func columns(ctx context.Context, v view, placements []string) (*Columns, error) {
 	if len(placements) > maxColumnsAsked {
 		return nil, fmt.Errorf("placement: %w: %d Placements, at most %d are allowed", errInvalid, len(placements), maxColumnsAsked)
 	}
-	err = v.use(ctx, nil, func(w *world, rows int64) error {
-		c, err = columnsOf(ctx, w, rows, placements)
-		return err
-	})
-	return c, err
+	return v.columns(ctx, placements)
 }
 
 // ask1 reads a world in which one question can be decided.

@@ -18,6 +18,8 @@ type view interface {
 	// use calls read with the locked world, in which the questions can be decided, and with the
 	// number of the order of its cells.
 	use(ctx context.Context, questions []question, read func(w *world, rows int64) error) error
+	// columns returns the cells of the Placements that exist.
+	columns(ctx context.Context, placements []string) (*Columns, error)
 }
 
 // question is a Placement to decide; with a cluster, also the verdict on it.
@@ -47,6 +49,12 @@ func newFrozenView(w *world) *frozenView {
 }
 
 func (v *frozenView) fleet() *Fleet { return v.whole }
+
+func (v *frozenView) columns(ctx context.Context, placements []string) (*Columns, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return columnsOf(ctx, v.world, v.whole.Rows, placements)
+}
 
 func (v *frozenView) use(_ context.Context, _ []question, read func(*world, int64) error) error {
 	v.mu.Lock()

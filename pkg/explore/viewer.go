@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +30,8 @@ type Viewer struct {
 	CSRF string
 
 	options simulator.Options
+	// streams is how many streams are open.
+	streams atomic.Int32
 	// slots bounds the comparisons of whole fleets.
 	slots       chan struct{}
 	past        *past

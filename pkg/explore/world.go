@@ -133,7 +133,7 @@ func (w *world) setNames() bool {
 	same := slices.Equal(names, w.names)
 	w.names = names
 	fleet, _ := w.inventory.View()
-	w.rows = w.rows[:0]
+	w.rows = nil // Columns are decided with the old ones.
 	for row, name := range names {
 		if c := fleet.Cluster(name); c != nil {
 			for len(w.rows) <= c.Index {

@@ -2,12 +2,14 @@ package generator
 
 import (
 	"cmp"
-	"context"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/client"
 )
 
@@ -27,15 +29,52 @@ type entry struct {
 	Score      string `json:"score,omitempty"`
 	Rank       string `json:"rank,omitempty"`
 	Tier       string `json:"tier,omitempty"`
+	// Cut is "labels", "claims" or "labels, claims" if some of them are left out.
+	Cut string `json:"cut,omitempty"`
+}
+
+// maxPart is how many bytes the labels of one cluster have, and its claims. The cluster's agent
+// writes both, and must not make answers too large for their readers.
+const maxPart = 8 << 10
+
+// cut returns the first values, in the order of their names, that have at most maxPart bytes in
+// JSON. whole is false if some are left out.
+func cut(values map[string]string) (first map[string]string, whole bool) {
+	left := maxPart
+	for name, value := range values {
+		left -= jsonSize(name) + jsonSize(value)
+	}
+	if left >= 0 {
+		return values, true
+	}
+	first, left = map[string]string{}, maxPart
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if left -= jsonSize(name) + jsonSize(values[name]); left < 0 {
+			break
+		}
+		first[name] = values[name]
+	}
+	return first, false
+}
+
+// jsonSize is at least the size of a text in JSON, with a separator: a byte becomes at most six.
+func jsonSize(text string) int {
+	size := len(text) + 3
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c >= 0x80 {
+			size += 5
+		}
+	}
+	return size
 }
 
 // entries describes the clusters of a Placement, in the published order.
-func (f *fleet) entries(ctx context.Context, key types.NamespacedName) ([]entry, error) {
+func (f *fleet) entries(key types.NamespacedName) ([]entry, error) {
 	clusters, err := f.decision(key)
 	if err != nil {
 		return nil, err
 	}
-	tiers := compileTiers(f.policy(key))
+	tiers := f.tiersOf(key)
 	rank := ranks(clusters)
 	all := make([]entry, 0, len(clusters))
 	for i, c := range clusters {
@@ -49,18 +88,33 @@ func (f *fleet) entries(ctx context.Context, key types.NamespacedName) ([]entry,
 		// A cluster that is unknown has no labels, instead of empty ones: a template that uses them
 		// fails instead of printing something else.
 		if object, ok := f.clusters.Get(types.NamespacedName{Name: c.Name}); ok {
-			if e.Labels = object.Labels; e.Labels == nil {
-				e.Labels = map[string]string{}
-			}
-			e.Claims = make(map[string]string, len(object.Status.ClusterClaims))
-			for _, claim := range object.Status.ClusterClaims {
-				e.Claims[claim.Name] = claim.Value
-			}
-			e.Tier = tiers.of(ctx, object)
+			e.describe(object)
+			e.Tier = tiers[c.Name]
 		}
 		all = append(all, e)
 	}
-	return all, ctx.Err()
+	return all, nil
+}
+
+// describe sets the labels and claims of a cluster.
+func (e *entry) describe(cluster *v1alpha1.ManagedCluster) {
+	claims := make(map[string]string, len(cluster.Status.ClusterClaims))
+	for _, claim := range cluster.Status.ClusterClaims {
+		claims[claim.Name] = claim.Value
+	}
+	var parts []string
+	add := func(part string, values map[string]string) map[string]string {
+		first, whole := cut(values)
+		if !whole {
+			parts = append(parts, part)
+		}
+		if first == nil {
+			first = map[string]string{}
+		}
+		return first
+	}
+	e.Labels, e.Claims = add("labels", cluster.Labels), add("claims", claims)
+	e.Cut = strings.Join(parts, ", ")
 }
 
 // ranks returns the positions of the clusters by score, from 1. Equal scores keep their order.

@@ -3,6 +3,7 @@ package generator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -107,15 +108,7 @@ func shop() []ctrlclient.Object {
 	}
 	policy := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	policy.Spec.Placement = "web"
-	policy.Spec.Tiers = []berthv1alpha1.SelectionTier{
-		{Name: "scored", ClusterSelector: v1alpha1.ClusterSelector{
-			LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"scored": "yes"}},
-			CelSelector:   v1alpha1.ClusterCelSelector{CelExpressions: []string{`managedCluster.scores("x").exists(s, s.value > 0)`}},
-		}},
-		{Name: "near", ClusterSelector: v1alpha1.ClusterSelector{CelSelector: v1alpha1.ClusterCelSelector{
-			CelExpressions: []string{`managedCluster.metadata.labels["region"] == "eu"`}}}},
-		{Name: "far"},
-	}
+	policy.Status.Tiers = []berthv1alpha1.SelectionTierStatus{{Name: "scored"}, {Name: "near", Clusters: []string{"paris"}}, {Name: "far", Clusters: []string{"oslo", "rome"}}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "argocd", Name: "paris", Labels: map[string]string{clusterSecretLabel: clusterSecretType}}}
 	secret.Data = map[string][]byte{"name": []byte("paris"), "server": []byte("https://paris.example"), "config": []byte("credentials")}
 	return []ctrlclient.Object{
@@ -255,11 +248,67 @@ func TestLostHub(t *testing.T) {
 // TestFullServer: more than maxRequests at a time are refused, not queued.
 func TestFullServer(t *testing.T) {
 	s, _ := newTestServer(t, shop()...)
-	for range maxRequests {
-		s.slots <- struct{}{}
+	take := func(user string, times int) {
+		for range times {
+			if _, err := s.turn(t.Context(), user, "shop"); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if code, body := ask(s, get(FluxPath+"?placement=shop/web")); code != http.StatusServiceUnavailable || body != `{"error":"too many requests at once"}` {
-		t.Errorf("got %d %s", code, body)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	take("bob", maxOfOne)
+	for _, tc := range []struct {
+		user, namespace string
+		code            int
+		want            string
+	}{
+		{"bob", "shop", http.StatusTooManyRequests, "too many requests at once of user bob about namespace shop"},
+		{"bob", "other", 0, ""},
+		{"ann", "shop", 0, ""},
+	} {
+		done, err := s.turn(ended, tc.user, tc.namespace)
+		p := &problem{}
+		if errors.As(err, &p); p.code != tc.code || p.text != tc.want {
+			t.Errorf("%s about %s: %v", tc.user, tc.namespace, err)
+		}
+		if done != nil {
+			done()
+		}
+	}
+	for _, user := range []string{"c", "d", "e"} {
+		take(user, maxOfOne)
+	}
+	_, err := s.turn(ended, "ann", "shop")
+	if p := (&problem{}); !errors.As(err, &p) || p.code != http.StatusServiceUnavailable || p.text != "too many requests at once" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestLabelsAndClaimsAreCut: what the agent of one cluster writes does not make answers too large,
+// and no value is cut in the middle.
+func TestLabelsAndClaimsAreCut(t *testing.T) {
+	objects := shop()
+	for _, o := range objects {
+		if c, ok := o.(*v1alpha1.ManagedCluster); ok && c.Name == "paris" {
+			for i := range 4000 {
+				c.Labels[fmt.Sprintf("label-%04d", i)] = strings.Repeat("<", 60)
+				c.Status.ClusterClaims = append(c.Status.ClusterClaims, v1alpha1.ManagedClusterClaim{Name: fmt.Sprintf("zz-%04d", i), Value: strings.Repeat("\x01", 1024)})
+			}
+		}
+	}
+	s, _ := newTestServer(t, objects...)
+	code, body := ask(s, get(FluxPath+"?placement=shop/web"))
+	if code != http.StatusOK || len(body) > 3*maxPart {
+		t.Fatalf("got %d, %d bytes", code, len(body))
+	}
+	var answer struct{ Inputs []entry }
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		t.Fatal(err)
+	}
+	paris, oslo := answer.Inputs[0], answer.Inputs[1]
+	if paris.Cut != "labels, claims" || paris.Labels["label-0000"] != strings.Repeat("<", 60) || paris.Claims["zone"] != "a" || oslo.Cut != "" {
+		t.Errorf("got %+v", paris)
 	}
 }
 

@@ -292,7 +292,8 @@ func TestOverflowFailbackIsExplained(t *testing.T) {
 			}
 			since := metav1.NewTime(f.now)
 			want := []berthv1alpha1.SelectionTierStatus{
-				{Name: "eu", Qualifying: 2, SufficientSince: &since, Used: true, Left: []berthv1alpha1.LeftCluster{{Name: "c2", QualifyingSince: &since}}}, {Name: "us", Qualifying: 2, Used: true},
+				{Name: "eu", Qualifying: 2, SufficientSince: &since, Used: true, Left: []berthv1alpha1.LeftCluster{{Name: "c2", QualifyingSince: &since}}, Clusters: []string{"c1"}},
+				{Name: "us", Qualifying: 2, Used: true, Clusters: []string{"c3"}},
 			}
 			if diff := cmp.Diff(want, status.Tiers); diff != "" {
 				t.Errorf("status.tiers (-want +got):\n%s", diff)

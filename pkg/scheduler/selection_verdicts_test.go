@@ -161,7 +161,7 @@ func TestSelectionStatus(t *testing.T) {
 			placement: fixture.Placement("ns", "p").Number(3), ready: ready, sufficient: "False/NoTierSufficient: No tier has enough qualifying clusters; tiers are filled in order",
 			satisfied: "True/AllDecisionsScheduled: All cluster decisions scheduled",
 			policies:  []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{Tiers: inTiers("eu", "us")})},
-			tiers:     []berthv1alpha1.SelectionTierStatus{{Name: "eu", Qualifying: 2, Used: true}, {Name: "us", Qualifying: 1, Used: true}},
+			tiers:     []berthv1alpha1.SelectionTierStatus{{Name: "eu", Qualifying: 2, Used: true, Clusters: []string{"c1", "c2"}}, {Name: "us", Qualifying: 1, Used: true, Clusters: []string{"c3"}}},
 		},
 		"a mistake in the Placement": {
 			placement: fixture.Placement("ns", "p").Predicate(fixture.MatchLabelExpression("a", "Near")),

@@ -12,6 +12,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
@@ -246,6 +247,28 @@ func (r *Result) tierStatuses() []berthv1alpha1.SelectionTierStatus {
 		}
 	}
 	return statuses
+}
+
+// addTierClusters adds the selected and the published clusters to the first tier that matches each.
+func (a *Attempt) addTierClusters(tiers []berthv1alpha1.SelectionTierStatus) {
+	if len(tiers) == 0 {
+		return
+	}
+	names := slices.Clone(a.listed())
+	for _, s := range a.Selected {
+		names = append(names, s.Cluster.Name)
+	}
+	names = changes.Sorted(names)
+	for _, name := range names[:min(len(names), berthv1alpha1.MaxTierClusters)] {
+		c := a.Snapshot.Cluster(name)
+		if c == nil {
+			continue
+		}
+		tier := slices.IndexFunc(a.policy.matches.Tiers, func(of framework.Bitset) bool { return of.Has(c.Index) })
+		if tier >= 0 {
+			tiers[tier].Clusters = append(tiers[tier].Clusters, name)
+		}
+	}
 }
 
 // whyUnused returns why a tier is not used; empty if no tier is.

@@ -22,14 +22,16 @@ func Follow(ctx context.Context, now time.Time, o Options) (*Simulator, error) {
 	}
 	inv := inventory.New(inventory.Options{Reads: engine.Reads, Follows: true})
 	o.Alone = true
-	return &Simulator{inventory: inv, scheduler: engine, now: now, options: o}, nil
+	s := &Simulator{inventory: inv, scheduler: engine, options: o}
+	s.SetNow(now)
+	return s, nil
 }
 
 // Inventory is what the Simulator decides on.
 func (s *Simulator) Inventory() *inventory.Inventory { return s.inventory }
 
-// SetNow sets the time of the decisions that follow.
-func (s *Simulator) SetNow(now time.Time) { s.now = now }
+// SetNow sets the time of the decisions that follow. Others may be made at the same time.
+func (s *Simulator) SetNow(now time.Time) { s.now.Store(&now) }
 
 // Update processes an object that was added or changed. It returns the affected Placements.
 func (s *Simulator) Update(object client.Object) []types.NamespacedName {
@@ -59,7 +61,7 @@ func (s *Simulator) SetQueues(objects Objects) error {
 			objects = append(objects, pl)
 		}
 	}
-	queues, err := queuesOf(objects, s.inventory, s.now, s.options.UserLabel)
+	queues, err := queuesOf(objects, s.inventory, *s.now.Load(), s.options.UserLabel)
 	if err != nil {
 		return err
 	}

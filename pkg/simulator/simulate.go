@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,7 @@ type Simulator struct {
 	inventory *inventory.Inventory
 	scheduler *scheduler.Scheduler
 	queues    *admission.Queues // nil where none are configured
-	now       time.Time
+	now       atomic.Pointer[time.Time]
 	options   Options
 }
 
@@ -67,7 +68,9 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}, nil
+	s := &Simulator{inventory: inv, scheduler: engine, queues: queues, options: o}
+	s.SetNow(now)
+	return s, nil
 }
 
 // newEngine returns an engine that only decides.
@@ -206,9 +209,9 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 	}
 	var queue *framework.QueueAdmission
 	if s.queues != nil {
-		queue = s.queues.Admission(pl, s.now)
+		queue = s.queues.Admission(pl, *s.now.Load())
 	}
-	snapshot := s.inventory.Snapshot(key, s.now, queue)
+	snapshot := s.inventory.Snapshot(key, *s.now.Load(), queue)
 	d := &decided{subject: snapshot.Subject, skipped: scheduler.Skipped(pl)}
 	if d.skipped != "" {
 		return d, nil

@@ -17,6 +17,7 @@ const (
 	MaxSelectionTiers           = 16
 	MaxSelectionGroups          = 32
 	MaxUnknownNames             = 100
+	MaxTierClusters             = 5000
 	MaxLeftClusters             = 1000
 	// MaxPlacementRequirements is the maximum number of labels, and of requirements, in a
 	// placementSelector, which is compared with every Placement of the namespace.
@@ -390,6 +391,13 @@ type SelectionTierStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=1000
 	Left []LeftCluster `json:"left,omitempty"`
+
+	// clusters are the names of the selected and of the published clusters that belong to the tier,
+	// sorted: of all tiers together the first 5,000.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=5000
+	Clusters []string `json:"clusters,omitempty"`
 }
 
 // LeftCluster is a cluster that left a tier.

@@ -22,6 +22,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/turns"
 )
 
 // The paths of the handlers, by which config/validation names them.
@@ -32,10 +33,13 @@ const (
 
 const (
 	// compileTime is how long a request may wait for others and compile expressions; an expression
-	// that was started is finished. What is not checked in time is allowed.
+	// that was started is finished. What is not checked in time is allowed, unless other requests
+	// of its own namespace took the time: then it is refused.
 	compileTime = 2 * time.Second
-	// maxRequests is how many requests to a handler may be in progress at once.
+	// maxRequests is how many requests to a handler may be in progress at once; of one namespace,
+	// maxWaiting wait.
 	maxRequests = 32
+	maxWaiting  = 8
 )
 
 // Validate returns the mistakes of a Placement, as Scheduler.Validate does. It ends early without
@@ -51,7 +55,7 @@ func Register(server webhook.Server, validate Validate, validatePolicy ValidateP
 	if validate == nil || validatePolicy == nil {
 		return errors.New("registering the validation handlers: no function to validate Placements or SelectionPolicies")
 	}
-	validator := &validator{validate: validate, validatePolicy: validatePolicy, hub: hub, running: make(chan struct{}, 1)}
+	validator := &validator{validate: validate, validatePolicy: validatePolicy, hub: hub, turns: turns.New(1, 1, maxWaiting)}
 	server.Register(validatePath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: validator}))
 	server.Register(statusPath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: statusWarner{}}))
 	return nil
@@ -66,8 +70,8 @@ type validator struct {
 	validate       Validate
 	validatePolicy ValidatePolicy
 	hub            client.Reader
-	// running holds one item while a Placement or SelectionPolicy is validated.
-	running chan struct{}
+	// turns lets one Placement or SelectionPolicy be validated at a time.
+	turns *turns.Turns
 }
 
 // Handle implements the Handler of controller-runtime.
@@ -91,6 +95,8 @@ func (v *validator) Handle(ctx context.Context, request webhook.AdmissionRequest
 		mistakes, err = clusterSet(&request.AdmissionRequest)
 	}
 	switch {
+	case errors.Is(err, turns.ErrCrowded):
+		return webhook.Errored(http.StatusTooManyRequests, fmt.Errorf("too many requests of namespace %s are being checked; try again", request.Namespace))
 	case err != nil:
 		return webhook.Errored(http.StatusBadRequest, err)
 	case len(mistakes) == 0:
@@ -108,9 +114,9 @@ func (v *validator) placement(ctx context.Context, request *admissionv1.Admissio
 	}
 	ctx, cancel := context.WithTimeout(ctx, compileTime)
 	defer cancel()
-	mistakes := validateOne(ctx, v.running, v.validate, object, old)
-	if _, required := object.Annotations[v1alpha1.SelectionPolicyAnnotation]; required || v.hub == nil {
-		return mistakes, nil, nil
+	mistakes, err := validateOne(ctx, v.turns, request.Namespace, v.validate, object, old)
+	if _, required := object.Annotations[v1alpha1.SelectionPolicyAnnotation]; required || v.hub == nil || err != nil {
+		return mistakes, nil, err
 	}
 	policies := &berthv1alpha1.SelectionPolicyList{}
 	if err := v.hub.List(ctx, policies, client.InNamespace(request.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -132,7 +138,11 @@ func (v *validator) policy(ctx context.Context, request *admissionv1.AdmissionRe
 	}
 	ctx, cancel := context.WithTimeout(ctx, compileTime)
 	defer cancel()
-	mistakes, pl := validateOne(ctx, v.running, v.validatePolicy, object, old), &v1alpha1.Placement{}
+	mistakes, err := validateOne(ctx, v.turns, request.Namespace, v.validatePolicy, object, old)
+	pl := &v1alpha1.Placement{}
+	if err != nil {
+		return nil, nil, err
+	}
 	if v.hub == nil || v.hub.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: object.Spec.Placement}, pl) != nil {
 		return mistakes, nil, nil
 	}
@@ -143,15 +153,19 @@ func (v *validator) policy(ctx context.Context, request *admissionv1.AdmissionRe
 }
 
 // validateOne returns the mistakes that the stored object does not have; old may be nil. One object
-// is validated at a time.
-func validateOne[T any](ctx context.Context, running chan struct{}, validate func(context.Context, *T) field.ErrorList, object, old *T) field.ErrorList {
-	select {
-	case running <- struct{}{}:
-		defer func() { <-running }()
-	case <-ctx.Done():
-		return nil
+// is validated at a time. It returns turns.ErrCrowded if others of the namespace took the time.
+func validateOne[T any](
+	ctx context.Context, line *turns.Turns, namespace string, validate func(context.Context, *T) field.ErrorList, object, old *T,
+) (field.ErrorList, error) {
+	done, err := line.Wait(ctx, namespace)
+	if err != nil {
+		if errors.Is(err, turns.ErrCrowded) {
+			return nil, err
+		}
+		return nil, nil
 	}
-	return mistakesOf(func(o *T) field.ErrorList { return validate(ctx, o) }, object, old)
+	defer done()
+	return mistakesOf(func(o *T) field.ErrorList { return validate(ctx, o) }, object, old), nil
 }
 
 // validatedAnnotations are those of a Placement in which mistakes are found.

@@ -21,6 +21,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/turns"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -74,7 +75,7 @@ func TestValidator(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, running: make(chan struct{}, 1)}
+			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, turns: turns.New(1, 1, maxWaiting)}
 			response := v.Handle(t.Context(), request(tc.resource, tc.object, tc.old))
 			if response.Allowed != (tc.want == "") || !response.Allowed && !strings.Contains(response.Result.Message, tc.want) {
 				t.Errorf("allowed is %t, %v; want %q", response.Allowed, response.Result, tc.want)
@@ -113,7 +114,7 @@ func TestRequiredPolicyWarnings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.onHub).Build()
-			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, hub: hub, running: make(chan struct{}, 1)}
+			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, hub: hub, turns: turns.New(1, 1, maxWaiting)}
 			r := request(tc.resource, tc.object, tc.old)
 			r.Namespace = "n"
 			response := v.Handle(t.Context(), r)
@@ -134,7 +135,7 @@ func TestIgnoredRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := request("placements", "no JSON", "")
 			change(&r.AdmissionRequest)
-			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, running: make(chan struct{}, 1)}
+			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, turns: turns.New(1, 1, maxWaiting)}
 			for _, response := range []webhook.AdmissionResponse{v.Handle(t.Context(), r), statusWarner{}.Handle(t.Context(), r)} {
 				if !response.Allowed || len(response.Warnings) > 0 {
 					t.Errorf("allowed is %t, %v, warnings %q", response.Allowed, response.Result, response.Warnings)
@@ -174,14 +175,22 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestValidatorWaits: a request that cannot run before its time ends is allowed.
+// TestValidatorWaits: a request that gets no turn in time is allowed, unless others of its
+// namespace take the time.
 func TestValidatorWaits(t *testing.T) {
-	v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, running: make(chan struct{}, 1)}
-	v.running <- struct{}{}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if response := v.Handle(ctx, request("placements", `{"spec":{"clusterSets":["x"]}}`, "")); !response.Allowed {
-		t.Errorf("refused: %v", response.Result)
+	for namespace, want := range map[string]int32{"": http.StatusTooManyRequests, "other": 0} {
+		v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, turns: turns.New(1, 1, maxWaiting)}
+		if _, err := v.turns.Wait(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, resource := range []string{"placements", "selectionpolicies"} {
+			response := v.Handle(ctx, request(resource, `{"spec":{"clusterSets":["x"]}}`, ""))
+			if response.Allowed != (want == 0) || want != 0 && response.Result.Code != want {
+				t.Errorf("beside %q, %s: allowed is %t, %v", namespace, resource, response.Allowed, response.Result)
+			}
+		}
 	}
 }
 
