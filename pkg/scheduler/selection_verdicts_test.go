@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -223,5 +224,28 @@ func TestPinIgnoresTiersAndGroups(t *testing.T) {
 	before.Status.Tiers = []berthv1alpha1.SelectionTierStatus{{Name: "all", Qualifying: 2, Used: true}}
 	if diff := cmp.Diff(before.Status.Tiers, a.SelectionStatus(before).Tiers); diff != "" {
 		t.Errorf("the status of tiers changes with the pin (-before +after):\n%s", diff)
+	}
+}
+
+// TestNamesTellNothing: nothing that an author sees differs between a cluster outside of the bound
+// sets and one that does not exist.
+func TestNamesTellNothing(t *testing.T) {
+	seen := func(hidden bool) string {
+		policy := policyFor("p", selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Include: []string{"c1", "hidden"}, Exclude: []string{"hidden"}}})
+		inv := fleet(fixture.Placement("ns", "p").Number(2), inRegion("c1", "eu"))
+		if hidden {
+			inv.Update(fixture.Cluster("hidden").Set("s9").Label("region", "eu").Obj())
+		}
+		inv.Update(policy)
+		a := newScheduler(t).Decide(t.Context(), inv.Snapshot(key, fixture.Now, nil))
+		status := a.SelectionStatus(policy)
+		for i := range status.Conditions {
+			status.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+		return fmt.Sprint(status, a.Conditions(), a.Intents, a.Message())
+	}
+	without, with := seen(false), seen(true)
+	if diff := cmp.Diff(without, with); diff != "" || !strings.Contains(with, "hidden") {
+		t.Errorf("(-without +with the cluster):\n%s\n%s", diff, with)
 	}
 }
