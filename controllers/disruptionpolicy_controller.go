@@ -25,7 +25,6 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/lifecycle"
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=disruptionpolicies,verbs=list;watch
@@ -56,6 +55,7 @@ func (r *DisruptionPolicyReconciler) SetUp(_ context.Context, mgr ctrl.Manager) 
 		Named("disruptionpolicy").
 		For(&berthv1alpha1.DisruptionPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.Placement{}, r.policiesOfPlacement()).
+		Watches(&berthv1alpha1.DisruptionPolicy{}, r.youngerPolicies(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.TypedChannel(r.sources, r.policiesOfSource())).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
@@ -126,6 +126,42 @@ func (r *DisruptionPolicyReconciler) queueChanged(
 	}
 }
 
+// youngerPolicies queues the policies after another one of a namespace with more policies than may
+// select one Placement: it decides which of them apply. It ignores the initial list, because every
+// policy is queued when it is first seen.
+func (r *DisruptionPolicyReconciler) youngerPolicies() handler.EventHandler {
+	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue requests) {
+			if !e.IsInInitialList {
+				r.queueYounger(ctx, e.Object, queue)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue requests) { r.queueYounger(ctx, e.ObjectNew, queue) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue requests) { r.queueYounger(ctx, e.Object, queue) },
+	}
+}
+
+func (r *DisruptionPolicyReconciler) queueYounger(ctx context.Context, object client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	changed, ok := object.(*berthv1alpha1.DisruptionPolicy)
+	if !ok {
+		return
+	}
+	var policies berthv1alpha1.DisruptionPolicyList
+	if err := r.Client.List(ctx, &policies, client.InNamespace(changed.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the DisruptionPolicies of a namespace", "namespace", changed.Namespace)
+		return
+	}
+	if len(policies.Items) < berthv1alpha1.MaxPoliciesPerPlacement {
+		return
+	}
+	for i := range policies.Items {
+		if policy := &policies.Items[i]; changes.ComparePolicies(policy, changed) >= 0 {
+			queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}, recountDelay)
+		}
+	}
+}
+
 // selected is false for a nil object.
 func selected(selects func(*v1alpha1.Placement) bool, object client.Object) bool {
 	pl, ok := object.(*v1alpha1.Placement)
@@ -154,7 +190,7 @@ func (r *DisruptionPolicyReconciler) Reconcile(ctx context.Context, request ctrl
 // unusable returns why the readiness or a window of a policy cannot be used; empty if they can.
 func (r *DisruptionPolicyReconciler) unusable(policy *berthv1alpha1.DisruptionPolicy) (reason, why string) {
 	readiness, err := changes.ReadinessOf(policy)
-	wrong := lifecycle.CheckWindows(policy)
+	wrong := changes.CheckWindows(policy)
 	switch {
 	case wrong != nil:
 		return "InvalidWindow", fmt.Sprintf("DisruptionPolicy %s/%s: %s. Its windows count as closed", policy.Namespace, policy.Name, wrong)
@@ -165,6 +201,19 @@ func (r *DisruptionPolicyReconciler) unusable(policy *berthv1alpha1.DisruptionPo
 		return "ReadinessSourceNotReady", fmt.Sprintf("spec.readiness.source: %s: %s. Its clusters count as not ready", readiness.Source, r.Inventory.ReadinessFailure(readiness.Source, policy.Namespace))
 	}
 	return "", ""
+}
+
+// excess returns why a policy does not apply to a Placement that it selects; empty if it does.
+func (r *DisruptionPolicyReconciler) excess(policy *berthv1alpha1.DisruptionPolicy) (reason, why string) {
+	if r.Inventory == nil {
+		return "", ""
+	}
+	placement, selecting := r.Inventory.ExcessPolicy(client.ObjectKeyFromObject(policy))
+	if placement == "" {
+		return "", ""
+	}
+	return "TooManyPolicies", fmt.Sprintf("%d DisruptionPolicies select Placement %s; the oldest %d apply, and this one does not. "+
+		"Only forced removals of the Placement are published until fewer select it", selecting, placement, berthv1alpha1.MaxPoliciesPerPlacement)
 }
 
 // status counts the Placements that the policy selects, and returns the condition Ready.
@@ -189,7 +238,10 @@ func (r *DisruptionPolicyReconciler) status(ctx context.Context, policy *berthv1
 			missing = changes.Minus(missing, []string{pl.Name})
 		}
 	}
-	reason, why := r.unusable(policy)
+	reason, why := r.excess(policy)
+	if why == "" {
+		reason, why = r.unusable(policy)
+	}
 	if why == "" {
 		reason, why = selectsTooFew(policy, count, missing)
 	}

@@ -3,12 +3,14 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -19,6 +21,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -274,5 +277,63 @@ func TestDisruptionPolicySetUp(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestPolicyBeyondTheLimit: a policy that does not apply because older ones select the Placement is
+// not Ready, and is asked again when one of them changes.
+func TestPolicyBeyondTheLimit(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	pl := fixture.Placement("n", "web").Obj()
+	inv.Update(pl)
+	hub := newMemoryHub(t, pl)
+	for i := range berthv1alpha1.MaxPoliciesPerPlacement + 2 {
+		policy := fixture.ApprovalPolicy("n", fmt.Sprintf("p%02d", i))
+		inv.Update(policy)
+		if err := hub.Create(t.Context(), policy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &DisruptionPolicyReconciler{Client: hub, Inventory: inv}
+	ready := func(name string) *metav1.Condition {
+		key := types.NamespacedName{Namespace: "n", Name: name}
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		var policy berthv1alpha1.DisruptionPolicy
+		if err := hub.Get(t.Context(), key, &policy); err != nil {
+			t.Fatal(err)
+		}
+		return meta.FindStatusCondition(policy.Status.Conditions, berthv1alpha1.PolicyReady)
+	}
+	if c := ready("p31"); c.Status != metav1.ConditionTrue {
+		t.Errorf("the last one that applies: %s: %s", c.Reason, c.Message)
+	}
+	const want = "34 DisruptionPolicies select Placement web; the oldest 32 apply, and this one does not. " +
+		"Only forced removals of the Placement are published until fewer select it"
+	if c := ready("p32"); c.Status != metav1.ConditionFalse || c.Reason != "TooManyPolicies" || c.Message != want {
+		t.Errorf("the first one that does not: %s %s: %s", c.Status, c.Reason, c.Message)
+	}
+	q := &laterQueue{added: map[string]time.Duration{}}
+	r.youngerPolicies().Create(t.Context(), event.CreateEvent{Object: fixture.ApprovalPolicy("n", "p30"), IsInInitialList: true}, q)
+	if len(q.added) > 0 {
+		t.Errorf("the first list queues %v", q.added)
+	}
+	for range 2 {
+		gone := fixture.ApprovalPolicy("n", "p30")
+		if err := hub.Delete(t.Context(), gone); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		inv.Delete(gone)
+		r.youngerPolicies().Delete(t.Context(), event.DeleteEvent{Object: gone}, q)
+	}
+	if len(q.added) != 3 || q.added["n/p31"] != recountDelay || q.added["n/p32"] != recountDelay || q.added["n/p33"] != recountDelay {
+		t.Errorf("queued are %v", q.added)
+	}
+	if c := ready("p32"); c.Status != metav1.ConditionTrue {
+		t.Errorf("after a deletion: %s: %s", c.Reason, c.Message)
+	}
+	if c := ready("p33"); c.Status != metav1.ConditionFalse {
+		t.Errorf("after a deletion, the last: %s: %s", c.Reason, c.Message)
 	}
 }

@@ -233,5 +233,6 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 	if !r.Scheduler.Prepare(pl, r.Inventory.SelectionPolicies(request.NamespacedName)...) {
 		return scheduler.PrepareInterval
 	}
+	r.Inventory.PrepareWindows(request.NamespacedName, r.Now())
 	return 0
 }

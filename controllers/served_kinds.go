@@ -142,7 +142,7 @@ func informerOf(ctx context.Context, from cache.Cache, object client.Object) (in
 
 // holdingPlugins are the plugins that need records. Without records, a held change could not be
 // approved, and a restart would forget it.
-var holdingPlugins = []string{lifecycle.ApprovalName, lifecycle.BlastRadiusName, lifecycle.MaintenanceWindowName, lifecycle.PolicyWindowName}
+var holdingPlugins = []string{lifecycle.ApprovalName, lifecycle.BlastRadiusName, lifecycle.MaintenanceWindowName}
 
 // checkKinds logs which kinds of the group berth.dev the hub does not serve. It returns an error if
 // the configuration file names a plugin that needs them.

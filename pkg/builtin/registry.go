@@ -33,7 +33,6 @@ func Registry() framework.Registry {
 		lifecycle.ShortfallName:                       lifecycle.NewShortfall,
 		lifecycle.ResilienceName:                      lifecycle.NewResilience,
 		lifecycle.MovementName:                        lifecycle.NewMovement,
-		lifecycle.PolicyWindowName:                    lifecycle.NewPolicyWindow,
 		lifecycle.StabilizationName:                   lifecycle.NewStabilization,
 		lifecycle.ApprovalName:                        lifecycle.NewApproval,
 		lifecycle.BlastRadiusName:                     lifecycle.NewBlastRadius,
@@ -56,8 +55,8 @@ func withoutArgs(factory framework.PluginFactory) framework.PluginFactory {
 
 // DefaultProfile is what runs when nothing is configured: each plugin at every point it implements.
 // Balance and Steady count 1 in the Additive mode; the other prioritizers only where a Placement
-// lists them, and Preference where a SelectionPolicy has preferences. BlastRadius and
-// MaintenanceWindow permit everything until they have arguments, Approval and Stabilization until a
+// lists them, and Preference where a SelectionPolicy has preferences. BlastRadius permits
+// everything until it has arguments, Approval, MaintenanceWindow and Stabilization until a
 // DisruptionPolicy asks for them; Resilience reports nothing until it has arguments.
 func DefaultProfile() config.Profile {
 	listed := new(int32(0))
@@ -79,7 +78,6 @@ func DefaultProfile() config.Profile {
 		{Name: lifecycle.ShortfallName},
 		{Name: lifecycle.ResilienceName},
 		{Name: lifecycle.StabilizationName},
-		{Name: lifecycle.PolicyWindowName},
 		{Name: lifecycle.ApprovalName},
 		{Name: lifecycle.BlastRadiusName},
 		{Name: lifecycle.MaintenanceWindowName},

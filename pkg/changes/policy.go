@@ -112,6 +112,12 @@ func Selects(policy *berthv1alpha1.DisruptionPolicy) (func(*v1alpha1.Placement) 
 	}, nil
 }
 
+// ComparePolicies orders policies by age, then name. If too many select a Placement, the first ones
+// apply.
+func ComparePolicies(a, b *berthv1alpha1.DisruptionPolicy) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
 // PolicyOf combines the policies that select a Placement. Stricter are the shorter approval timeout
 // and progress deadline, the longer history, stabilization window and minReadySeconds, and to pause
 // at the deadline.

@@ -97,6 +97,7 @@ func (e *Explainer) Explain(ctx context.Context, q Question) Answer {
 	if !e.Scheduler.Prepare(pl, e.Inventory.SelectionPolicies(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name})...) {
 		return Answer{Retry: scheduler.PrepareInterval}
 	}
+	e.Inventory.PrepareWindows(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}, e.Now())
 	snapshot := e.snapshot(q, pl)
 	if snapshot == nil {
 		return Answer{NotFound: true}

@@ -234,7 +234,8 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 	defer inv.mu.Unlock()
 	inv.updateHoldings()
 	p := &placement{key: Key{Namespace: pl.Namespace, Name: pl.Name}, object: pl}
-	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Policies: inv.policiesOf(p), ReplaceFirst: inv.replacesFirst(p), Request: inv.requestOf(p)}
+	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Request: inv.requestOf(p)}
+	inv.govern(subject, p)
 	for _, policy := range inv.selections.of(p.key) {
 		subject.SelectionPolicies = append(subject.SelectionPolicies, policy.object)
 	}
@@ -306,8 +307,9 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	}
 	s := &framework.Subject{
 		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.listed,
-		Policies: inv.policiesOf(p), ReplaceFirst: inv.replacesFirst(p), Taken: inv.pages.takenNames(p.key),
+		Taken: inv.pages.takenNames(p.key),
 	}
+	inv.govern(s, p)
 	for _, page := range inv.pages.byPlacement[p.key] {
 		if page.deleting {
 			continue

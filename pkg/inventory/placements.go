@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -19,8 +18,8 @@ type placement struct {
 	// readsKey is the key of the readerGroup.
 	readsKey string
 	subject  *framework.Subject
-	// policies are those that select the Placement; nil if they are not known.
-	policies []*berthv1alpha1.DisruptionPolicy
+	// governance is nil if it is not known.
+	governance *governance
 	// landed are clusters on pages that Berth writes or wrote. The Placement has them until the
 	// whole decision is published.
 	landed framework.Bitset

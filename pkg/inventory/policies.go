@@ -3,12 +3,14 @@ package inventory
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // policy is a DisruptionPolicy with its compiled selectors.
@@ -16,6 +18,17 @@ type policy struct {
 	object    *berthv1alpha1.DisruptionPolicy
 	selects   func(*v1alpha1.Placement) bool
 	readiness *changes.Readiness
+	windows   *changes.WindowSet
+}
+
+// governance are the DisruptionPolicies of a Placement.
+type governance struct {
+	// policies are the oldest that select it, at most MaxPoliciesPerPlacement, sorted by name. more
+	// is the number of the others.
+	policies []*berthv1alpha1.DisruptionPolicy
+	more     int
+	// windows are those of the policies; nil if none has windows.
+	windows *changes.Windows
 }
 
 // updatePolicy affects the Placements that the policy selects or selected before.
@@ -38,7 +51,7 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, e *ev
 	// The condition of a policy with an invalid selector, which selects nothing, has the error.
 	selects, _ := changes.Selects(object)
 	readiness, _ := changes.ReadinessOf(object)
-	next := &policy{object, selects, readiness}
+	next := &policy{object, selects, readiness, changes.WindowsOfPolicy(object)}
 	inv.policies[key.Namespace][key.Name] = next
 	inv.addSelected(old, e.affected)
 	inv.addSelected(next, e.affected)
@@ -64,25 +77,85 @@ func (inv *Inventory) addSelected(changed *policy, affected affectedSet) {
 	}
 	for key, p := range inv.byNamespace[changed.object.Namespace] {
 		if changed.selects(p.object) {
-			p.subject, p.policies = nil, nil
+			p.subject, p.governance = nil, nil
 			affected.add(key)
 		}
 	}
 }
 
-// policiesOf returns the policies that select the Placement, sorted by name.
+// policiesOf returns the policies that apply to the Placement, sorted by name.
 func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy {
-	if p.policies != nil {
-		return p.policies
+	return inv.governanceOf(p).policies
+}
+
+func (inv *Inventory) governanceOf(p *placement) *governance {
+	if p.governance != nil {
+		return p.governance
 	}
-	p.policies = []*berthv1alpha1.DisruptionPolicy{}
+	var all []*policy
 	for _, policy := range inv.policies[p.key.Namespace] {
 		if policy.selects(p.object) {
-			p.policies = append(p.policies, policy.object)
+			all = append(all, policy)
 		}
 	}
-	slices.SortFunc(p.policies, func(a, b *berthv1alpha1.DisruptionPolicy) int { return strings.Compare(a.Name, b.Name) })
-	return p.policies
+	slices.SortFunc(all, func(a, b *policy) int { return changes.ComparePolicies(a.object, b.object) })
+	applied := all[:min(len(all), berthv1alpha1.MaxPoliciesPerPlacement)]
+	slices.SortFunc(applied, func(a, b *policy) int { return strings.Compare(a.object.Name, b.object.Name) })
+	g := &governance{policies: []*berthv1alpha1.DisruptionPolicy{}, more: len(all) - len(applied)}
+	windows := make([]*changes.WindowSet, len(applied))
+	for i, policy := range applied {
+		g.policies, windows[i] = append(g.policies, policy.object), policy.windows
+	}
+	g.windows = changes.CombineWindows(windows...)
+	p.governance = g
+	return g
+}
+
+// govern sets what DisruptionPolicies say about a Placement.
+func (inv *Inventory) govern(s *framework.Subject, p *placement) {
+	g := inv.governanceOf(p)
+	s.Policies, s.MorePolicies, s.ReplaceFirst = g.policies, g.more, inv.replacesFirst(p)
+	if g.windows != nil {
+		s.Windows = g.windows
+	}
+}
+
+// PrepareWindows computes when the windows of a Placement's policies are open, outside attempts.
+func (inv *Inventory) PrepareWindows(key Key, now time.Time) {
+	if windows := inv.windowsOf(key); windows != nil {
+		// The attempt reports a mistake.
+		_, _, _ = windows.Opening(now)
+	}
+}
+
+func (inv *Inventory) windowsOf(key Key) *changes.Windows {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[key]
+	if p == nil {
+		return nil
+	}
+	return inv.governanceOf(p).windows
+}
+
+// ExcessPolicy returns the first Placement, by name, that a policy selects and does not apply to,
+// because older policies select it, and how many select it; empty if there is none.
+func (inv *Inventory) ExcessPolicy(key Key) (placement string, selecting int) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	policy := inv.policies[key.Namespace][key.Name]
+	if policy == nil || len(inv.policies[key.Namespace]) <= berthv1alpha1.MaxPoliciesPerPlacement {
+		return "", 0
+	}
+	for _, p := range inv.byNamespace[key.Namespace] {
+		if placement != "" && p.key.Name > placement || !policy.selects(p.object) {
+			continue
+		}
+		if g := inv.governanceOf(p); g.more > 0 && !slices.Contains(g.policies, policy.object) {
+			placement, selecting = p.key.Name, len(g.policies)+g.more
+		}
+	}
+	return placement, selecting
 }
 
 // replacesFirst reports whether a policy of the Placement has unavailableClusters: ReplaceFirst.

@@ -130,7 +130,7 @@ func TestManyPolicies(t *testing.T) {
 		pl = pl.DeepCopy()
 		pl.Status.NumberOfSelectedClusters++
 		inv.Update(pl)
-		if policies := inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies; len(policies) != 100 || changes.PolicyOf(policies).HistoryLimit != 10 {
+		if policies := inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies; len(policies) != berthv1alpha1.MaxPoliciesPerPlacement || changes.PolicyOf(policies).HistoryLimit != 10 {
 			t.Errorf("%d policies", len(policies))
 		}
 	})

@@ -3,23 +3,21 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // A container image may have no time zones of its own.
 
-	"github.com/robfig/cron/v3"
-
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // MaintenanceWindowName is the plugin's name.
 const MaintenanceWindowName = "MaintenanceWindow"
 
-// MaintenanceWindowArgs are the arguments of MaintenanceWindow. Without windows it permits all
-// changes.
+// MaintenanceWindowArgs are the arguments of MaintenanceWindow. They apply to all Placements of the
+// profile, in addition to the windows of DisruptionPolicies.
 type MaintenanceWindowArgs struct {
 	// Windows are the times at which changes are published. They may overlap.
 	Windows []RecurringWindow `json:"windows,omitempty"`
@@ -50,10 +48,12 @@ type RecurringWindow struct {
 // before that.
 const openingSlack = 5 * time.Minute
 
-// MaintenanceWindow is a Permit plugin that holds changes until a window opens.
+// MaintenanceWindow is a Permit plugin that holds changes until a window opens: one of its
+// arguments and one of each DisruptionPolicy with windows.
 type MaintenanceWindow struct {
-	args    MaintenanceWindowArgs
-	windows []recurrence
+	args MaintenanceWindowArgs
+	// windows are nil without any in the arguments.
+	windows *changes.Windows
 }
 
 // NewMaintenanceWindow is the plugin's factory.
@@ -62,130 +62,88 @@ func NewMaintenanceWindow(_ context.Context, raw json.RawMessage, _ *framework.H
 	if err != nil {
 		return nil, err
 	}
-	m := &MaintenanceWindow{args: args, windows: make([]recurrence, len(args.Windows))}
-	var errs []error
-	for i, w := range args.Windows {
-		var err error
-		if m.windows[i], err = newRecurrence(w); err != nil {
-			errs = append(errs, fmt.Errorf("windows[%d].%w", i, err))
-		}
+	m := &MaintenanceWindow{args: args}
+	if len(args.Windows) == 0 {
+		return m, nil
 	}
-	return m, errors.Join(errs...)
+	windows := make([]berthv1alpha1.RecurringWindow, len(args.Windows))
+	for i, w := range args.Windows {
+		windows[i] = berthv1alpha1.RecurringWindow(w)
+	}
+	set := changes.NewWindowSet("windows", windows)
+	m.windows = changes.CombineWindows(set)
+	return m, set.Check()
 }
 
 // Name implements framework.Plugin.
 func (*MaintenanceWindow) Name() string { return MaintenanceWindowName }
 
-// Permit permits a change while a window is open. Otherwise it holds the change and requests an
-// attempt at the next opening.
+// PermitsForcedRemovals implements framework.ForcedRemovalPermitter: forced removals wait for the
+// windows of the arguments only, as changes of their own.
+func (*MaintenanceWindow) PermitsForcedRemovals() {}
+
+// RenewsHolds implements framework.HoldRenewer: a change waits for the next window if no controller
+// ran in one, or if the windows were changed.
+func (*MaintenanceWindow) RenewsHolds() {}
+
+// Permit implements framework.PermitPlugin. It requests an attempt at the next opening.
 func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
-	guarded := m.args.Additions && len(p.Added) > 0 || m.args.Removals && len(p.Removed) > 0
-	if len(m.windows) == 0 || !guarded {
-		return nil, 0
+	snapshot := state.Snapshot()
+	w := waiting{now: snapshot.Now}
+	if m.windows != nil && m.applies(p) {
+		w.add(m.windows, "outside the maintenance windows; the next one opens ")
 	}
+	if snapshot.Subject != nil && snapshot.Subject.Windows != nil && !p.Forced {
+		w.add(snapshot.Subject.Windows, "outside the windows of the DisruptionPolicies; they are open next ")
+	}
+	switch {
+	case len(w.reasons) == 0:
+		return nil, 0
+	case w.until.IsZero():
+		return framework.NewStatus(framework.Wait, strings.Join(w.reasons, "; ")), defaultTimeout
+	}
+	state.RequeueAt(w.until)
+	return framework.NewStatus(framework.Wait, strings.Join(w.reasons, "; ")), w.until.Add(openingSlack).Sub(w.now)
+}
+
+// applies reports whether a change waits for the windows of the arguments.
+func (m *MaintenanceWindow) applies(p *framework.Proposal) bool {
 	if m.args.Approvable && p.Approved {
-		return nil, 0
+		return false
 	}
-	now := state.Snapshot().Now
-	opening := m.opening(now)
-	if opening.IsZero() {
-		return framework.NewStatus(framework.Unschedulable, "no maintenance window opens within five years"), 0
-	}
-	if !opening.After(now) {
-		// A hold that expired while no controller ran may be published late.
-		return nil, 0
-	}
-	state.RequeueAt(opening)
-	reason := "outside the maintenance windows; the next one opens at " + opening.UTC().Format(time.RFC3339)
-	return framework.NewStatus(framework.Wait, reason), opening.Add(openingSlack).Sub(now)
+	return m.args.Additions && len(p.Added) > 0 || m.args.Removals && len(p.Removed) > 0
 }
 
-// opening returns when the currently open window opened, otherwise the next opening; zero if there
-// is none.
-func (m *MaintenanceWindow) opening(now time.Time) (earliest time.Time) {
-	for _, w := range m.windows {
-		// If the window is open, the first opening after now-duration is in the past.
-		if t := w.next(now.Add(-w.duration)); !t.IsZero() && (earliest.IsZero() || t.Before(earliest)) {
-			earliest = t
-		}
-	}
-	return earliest
+// waiting are the windows that hold a change. until is when the last of them opens; zero if that is
+// unknown.
+type waiting struct {
+	now     time.Time
+	reasons []string
+	until   time.Time
 }
 
-// recurrence is a parsed RecurringWindow.
-type recurrence struct {
-	schedule cron.Schedule
-	duration time.Duration
-	zone     *time.Location
+// add adds windows that are not open now.
+func (w *waiting) add(windows framework.Windows, next string) {
+	at, found, err := windows.Opening(w.now)
+	switch {
+	case err != nil:
+		w.reasons = append(w.reasons, err.Error())
+		return
+	case found && !at.After(w.now):
+		return
+	case found:
+		w.reasons = append(w.reasons, next+"at "+at.UTC().Format(time.RFC3339))
+	default:
+		w.reasons = append(w.reasons, fmt.Sprintf("%snot within %d days", next, max(at.Sub(w.now), 0)/(24*time.Hour)))
+		// The search goes on from there.
+		at = later(at, w.now.Add(time.Hour))
+	}
+	w.until = later(w.until, at)
 }
 
-var fiveFields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
-
-func newRecurrence(w RecurringWindow) (recurrence, error) {
-	// The parser accepts a time zone in front of the fields.
-	if strings.Contains(w.Schedule, "=") {
-		return recurrence{}, fmt.Errorf("schedule: %q is not five fields; set the time zone in timeZone", w.Schedule)
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	schedule, err := fiveFields.Parse(w.Schedule)
-	if err != nil {
-		return recurrence{}, fmt.Errorf("schedule: parsing %q: %w", w.Schedule, err)
-	}
-	// Start in a leap year, so that 29 February is found.
-	if schedule.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return recurrence{}, fmt.Errorf("schedule: %q never occurs", w.Schedule)
-	}
-	duration, err := time.ParseDuration(w.Duration)
-	if err != nil {
-		return recurrence{}, fmt.Errorf("duration: %w", err)
-	}
-	if duration <= 0 {
-		return recurrence{}, fmt.Errorf("duration: %s is not positive", w.Duration)
-	}
-	if w.TimeZone == "Local" {
-		return recurrence{}, errors.New(`timeZone: "Local" is not allowed, because it depends on the machine`)
-	}
-	zone, err := time.LoadLocation(w.TimeZone)
-	if err != nil {
-		return recurrence{}, fmt.Errorf("timeZone: %w", err)
-	}
-	return recurrence{schedule: schedule, duration: duration, zone: zone}, nil
-}
-
-// next returns the first opening after t; zero if there is none within five years. The schedule is
-// evaluated on a clock without daylight saving, because otherwise an opening in the skipped hour
-// would be missing.
-func (w recurrence) next(t time.Time) time.Time {
-	wall := t.In(w.zone)
-	wall = time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), time.UTC)
-	for {
-		if wall = w.schedule.Next(wall); wall.IsZero() {
-			return wall
-		}
-		// In the hour that occurs twice, the first opening may be in the past.
-		if opening := instant(wall, w.zone); opening.After(t) {
-			return opening
-		}
-	}
-}
-
-// instant returns the first time at which clocks in the zone show wall. If daylight saving skips
-// it, it is the time of the clock change.
-func instant(wall time.Time, zone *time.Location) time.Time {
-	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, zone)
-	start, end := t.ZoneBounds()
-	_, offset := t.Zone()
-	switch shown := t.Add(time.Duration(offset) * time.Second); {
-	case shown.After(wall):
-		return start
-	case shown.Before(wall):
-		return end
-	case start.IsZero():
-		return t
-	}
-	// The same clock time before the last clock change.
-	_, before := start.Add(-time.Nanosecond).Zone()
-	if earlier := wall.Add(-time.Duration(before) * time.Second); earlier.Before(start) {
-		return earlier.In(zone)
-	}
-	return t
+	return a
 }

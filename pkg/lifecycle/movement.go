@@ -23,8 +23,8 @@ const MovementName = "Movement"
 // of the desired clusters may be missing or not ready, and maxSurge more may be published. The
 // number of desired clusters is numberOfClusters or, without it, the number of selected clusters.
 // Until the change is approved, minAvailable of the clusters that were published when it began
-// stay. Forced removals are made at once. While a policy suspends the Placement, nothing else is
-// published.
+// stay. Forced removals are made at once. While a policy suspends the Placement, or too many select
+// it, nothing else is published.
 type Movement struct{}
 
 // NewMovement is the plugin's factory.
@@ -52,8 +52,11 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 		update.Desired += drained
 	}
 	update.MaxUnavailable, update.MaxSurge = policy.Budget(update.Desired)
-	if policy.SuspendedBy != "" {
-		return suspended(update, policy.SuspendedBy), nil
+	switch {
+	case subject.MorePolicies > 0:
+		return suspended(update, tooManyPolicies(subject)), nil
+	case policy.SuspendedBy != "":
+		return suspended(update, "suspended by DisruptionPolicy "+policy.SuspendedBy), nil
 	}
 	waiting := setReady(state, update, change, &policy)
 	limitedBy := setMinAvailable(update, change, &policy)
@@ -224,9 +227,9 @@ func removalOf(snapshot *framework.Snapshot, leaving framework.Leaving) changes.
 	return changes.Unqualified
 }
 
-// suspended returns the step while a policy suspends the Placement: forced removals only.
-func suspended(update *changes.RollingUpdate, policy string) *framework.Transition {
-	t := &framework.Transition{Paused: v1alpha1.ReasonSuspended, Why: "suspended by DisruptionPolicy " + policy}
+// suspended returns the step while nothing but forced removals is published.
+func suspended(update *changes.RollingUpdate, why string) *framework.Transition {
+	t := &framework.Transition{Paused: v1alpha1.ReasonSuspended, Why: why}
 	for _, c := range update.Listed {
 		if c.Removal == changes.Forced {
 			t.Removed = append(t.Removed, c.Name)
@@ -234,4 +237,11 @@ func suspended(update *changes.RollingUpdate, policy string) *framework.Transiti
 	}
 	slices.Sort(t.Removed)
 	return t
+}
+
+// tooManyPolicies says why a Placement is suspended that more policies select than apply: one of
+// the others may protect it.
+func tooManyPolicies(subject *framework.Subject) string {
+	return fmt.Sprintf("%d DisruptionPolicies select the Placement, at most %d may; until fewer do, only forced removals are published",
+		len(subject.Policies)+subject.MorePolicies, len(subject.Policies))
 }

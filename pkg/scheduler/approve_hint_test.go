@@ -26,14 +26,14 @@ func TestApproveHint(t *testing.T) {
 		"approval":                       {approval: true, want: command},
 		"BlastRadius":                    {plugins: map[string]string{"BlastRadius": blast}, want: command},
 		"approval, BlastRadius":          {approval: true, plugins: map[string]string{"BlastRadius": blast}, want: command},
-		"windows":                        {window: true, want: but + "PolicyWindow"},
-		"approval, windows":              {approval: true, window: true, want: but + "PolicyWindow" + command},
+		"windows":                        {window: true, want: but + "MaintenanceWindow"},
+		"approval, windows":              {approval: true, window: true, want: but + "MaintenanceWindow" + command},
 		"MaintenanceWindow":              {plugins: map[string]string{"MaintenanceWindow": window}, want: but + "MaintenanceWindow"},
 		"MaintenanceWindow, approvable":  {plugins: map[string]string{"MaintenanceWindow": answered}, want: command},
 		"BlastRadius, MaintenanceWindow": {plugins: map[string]string{"BlastRadius": blast, "MaintenanceWindow": window}, want: but + "MaintenanceWindow" + command},
-		"windows, MaintenanceWindow":     {window: true, plugins: map[string]string{"MaintenanceWindow": window}, want: but + "MaintenanceWindow and PolicyWindow"},
+		"windows, MaintenanceWindow":     {window: true, plugins: map[string]string{"MaintenanceWindow": window}, want: but + "MaintenanceWindow"},
 		"BlastRadius, windows, approvable": {window: true, plugins: map[string]string{"BlastRadius": blast, "MaintenanceWindow": answered},
-			want: but + "PolicyWindow" + command},
+			want: but + "MaintenanceWindow" + command},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, ask(), "c1", "c2")

@@ -227,7 +227,7 @@ func TestNewTargetOutsideTheWindow(t *testing.T) {
 	d.now = d.now.Add(time.Hour)
 	d.tier("silver", "c")
 	d.tier("gold", "z")
-	waits := "; change 3 follows: it waits for PolicyWindow until 2026-01-02T22:05:00Z: outside the windows of the DisruptionPolicies; " +
+	waits := "; change 3 follows: it waits for MaintenanceWindow until 2026-01-02T22:05:00Z: outside the windows of the DisruptionPolicies; " +
 		"they are open next at 2026-01-02T22:00:00Z)"
 	want := "b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed" + waits +
 		"\nb c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed" + waits +

@@ -651,3 +651,33 @@ func TestFirstChangeGoesOn(t *testing.T) {
 	d.attempt()
 	d.expect("p-decision-1: b | [b] | ")
 }
+
+// TestTooManyPolicies: while more policies select a Placement than may, only forced removals are
+// published, because one of the others may protect it.
+func TestTooManyPolicies(t *testing.T) {
+	d := governed(t, 3, nothing)
+	policies := make([]*berthv1alpha1.DisruptionPolicy, 40)
+	for i := range policies {
+		policies[i] = &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%02d", i)}}
+		policies[i].Spec.PlacementSelector = &metav1.LabelSelector{}
+		d.inv.Update(policies[i])
+	}
+	d.tier("silver", "a")
+	d.tier("gold", "x")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c | [b c x] | ")
+	got := d.condition(v1alpha1.PlacementConditionDecisionProgressing)
+	const want = "41 DisruptionPolicies select the Placement, at most 32 may; until fewer do, only forced removals are published"
+	if got.Reason != v1alpha1.ReasonSuspended || !strings.Contains(got.Message, want) {
+		t.Errorf("%s: %s", got.Reason, got.Message)
+	}
+	d.tier("gold", "y")
+	d.remove("b")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a c | [c x y] | ")
+	for _, policy := range policies[:9] {
+		d.inv.Delete(policy)
+	}
+	d.attemptUntilStable()
+	d.expect("p-decision-1: c x y |  | ")
+}

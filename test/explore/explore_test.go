@@ -193,8 +193,8 @@ func TestHostile(t *testing.T) {
 	}
 	var shown []string
 	b.do("POST", "/execute/async", map[string]any{"args": []any{}, "script": `const done = arguments[0];
-		import('./dom.js').then(({ visible, shellQuote }) => done([visible('a\u202eb\nc\u{e0001}'), shellQuote("a'b;$(id)"), shellQuote('web-1')]))`}, &shown)
-	if want := []string{`a\u202eb` + "\n" + `c\ue0001`, `'a'\''b;$(id)'`, "web-1"}; !slices.Equal(shown, want) {
-		t.Errorf("control characters, and words of a command, are shown as %q, want %q", shown, want)
+		import('./dom.js').then(({ visible }) => done([visible('a\u202eb\nc\u{e0001}')]))`}, &shown)
+	if want := []string{`a\u202eb` + "\n" + `c\ue0001`}; !slices.Equal(shown, want) {
+		t.Errorf("control characters are shown as %q, want %q", shown, want)
 	}
 }

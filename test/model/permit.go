@@ -114,7 +114,7 @@ func (a *attempt) unstable(c *change) bool {
 func (a *attempt) gates(c *change) map[string]time.Time {
 	holds := map[string]time.Time{}
 	if !c.forced && !a.policy.windowOpen(a.Now) {
-		holds["PolicyWindow"] = time.Time{}
+		holds["MaintenanceWindow"] = time.Time{}
 	}
 	if a.policy.approval && !c.approved && !c.revoked {
 		holds["Approval"] = a.Now.Add(a.policy.approvalTimeout)
@@ -135,7 +135,7 @@ func (a *attempt) gates(c *change) map[string]time.Time {
 }
 
 func onlyWindows(holds map[string]time.Time) bool {
-	_, window := holds["PolicyWindow"]
+	_, window := holds["MaintenanceWindow"]
 	return window && len(holds) == 1
 }
 

@@ -12,7 +12,7 @@ var (
 	withArgs = []string{"ArgoCDRefresh", "BlastRadius", "DecisionPublisher", "MaintenanceWindow", "Resilience", "Stabilization"}
 
 	withoutArgs = []string{
-		"AddOn", "Approval", "AuditLog", "Balance", "Eviction", "Movement", "PlacementAffinity", "PolicyWindow", "Predicate", "Preference", "PrioritySort", "QueueAdmission",
+		"AddOn", "Approval", "AuditLog", "Balance", "Eviction", "Movement", "PlacementAffinity", "Predicate", "Preference", "PrioritySort", "QueueAdmission",
 		"ResourceAllocatableCPU", "ResourceAllocatableMemory", "ResourceFit", "SelectionPolicy", "Shortfall", "Steady", "TaintToleration",
 	}
 )

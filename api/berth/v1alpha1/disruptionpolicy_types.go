@@ -13,6 +13,8 @@ const (
 	DefaultProgressDeadline       = 600
 	MaxPolicyWindows              = 32
 	MaxHistoryLimit               = 100
+	// MaxPoliciesPerPlacement is how many DisruptionPolicies may select one Placement.
+	MaxPoliciesPerPlacement = 32
 )
 
 // DisruptionPolicy controls how the published decisions of selected Placements of its namespace may

@@ -13,14 +13,6 @@ export function visible(text) {
 }
 
 /**
- * shellQuote makes a text one word of a POSIX shell, whatever it has.
- * @param {string} text
- */
-export function shellQuote(text) {
-  return /^[\w./:=@%+,-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
-}
-
-/**
  * make returns an element. Strings become text; null, undefined, false and 0 are left out.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag

@@ -312,6 +312,11 @@ type Subject struct {
 	Records []*berthv1alpha1.PlacementChange
 	// Policies are the DisruptionPolicies that select the Placement, sorted by name.
 	Policies []*berthv1alpha1.DisruptionPolicy
+	// MorePolicies is how many further DisruptionPolicies select the Placement. Policies has the
+	// oldest ones, as many as may select a Placement.
+	MorePolicies int
+	// Windows are those of the Policies; nil if none has windows.
+	Windows Windows
 	// ReplaceFirst is true if a policy has unavailableClusters: ReplaceFirst.
 	ReplaceFirst bool
 	// Evictions are those of the Placement, one for each cluster, sorted by cluster. They may have
@@ -336,6 +341,14 @@ type Subject struct {
 	// Taken are page names that this Placement cannot use because other pages, or pages that are
 	// being deleted, have them; sorted.
 	Taken []string
+}
+
+// Windows are the combined windows of several DisruptionPolicies.
+type Windows interface {
+	// Opening returns when the windows are open next: a time that is not after now if they are
+	// open. It returns false if they are not open before that time, until which it searched, and an
+	// error if a window is invalid.
+	Opening(now time.Time) (at time.Time, found bool, err error)
 }
 
 // Key is the Placement's namespace and name.
