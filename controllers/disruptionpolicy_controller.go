@@ -137,7 +137,9 @@ func (r *DisruptionPolicyReconciler) youngerPolicies() handler.EventHandler {
 				r.queueYounger(ctx, e.Object, queue)
 			}
 		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue requests) { r.queueYounger(ctx, e.ObjectNew, queue) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue requests) {
+			r.queueYounger(ctx, e.ObjectNew, queue)
+		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue requests) { r.queueYounger(ctx, e.Object, queue) },
 	}
 }

@@ -84,7 +84,7 @@ func copySets(sets []*framework.ClusterSet) []*framework.ClusterSet {
 func copySubject(s *framework.Subject) *framework.Subject {
 	c := &framework.Subject{
 		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), Published: s.Published.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
-		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), ReplaceFirst: s.ReplaceFirst, Evictions: slices.Clone(s.Evictions),
+		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), MorePolicies: s.MorePolicies, Windows: s.Windows, ReplaceFirst: s.ReplaceFirst, Evictions: slices.Clone(s.Evictions),
 		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, Request: s.Request, Has: s.Has.Clone(),
 		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken), Edits: maps.Clone(s.Edits),
 	}
@@ -120,10 +120,10 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"TaintTimes Claims once rendered err isRendered":  detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
-		"Placement Pages Published Entries Counted Last Edits Records Policies ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                                      reflect.TypeFor[framework.Published](),
-		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                reflect.TypeFor[framework.QueueAdmission](),
-		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince DecidedGeneration DecidedSince":                                                              reflect.TypeFor[framework.Timers](),
+		"Placement Pages Published Entries Counted Last Edits Records Policies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                                                           reflect.TypeFor[framework.Published](),
+		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                                     reflect.TypeFor[framework.QueueAdmission](),
+		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince DecidedGeneration DecidedSince":                                                                                   reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {
