@@ -244,3 +244,32 @@ func TestCountsWhileAnotherMoves(t *testing.T) {
 		t.Errorf("published: counts (-want +got):\n%s", diff)
 	}
 }
+
+// TestForcedRemovalOutsideTheWindow: a forced removal waits for a window of the configuration,
+// unless removals need not. Then it is a change of its own, as outside a policy's windows.
+func TestForcedRemovalOutsideTheWindow(t *testing.T) {
+	const window = `"windows": [{"schedule": "0 22 * * *", "duration": "1h"}]`
+	for arguments, want := range map[string]string{
+		`{` + window + `}`:                      "p-decision-1: a b c | [c x] | True/Held",
+		`{` + window + `, "removals": false}`:   "p-decision-1: a c | [c x] | True/Held",
+		`{` + window + `, "additions": false}`:  "p-decision-1: a b c | [c x] | True/Held",
+		`{` + window + `, "approvable": false}`: "p-decision-1: a b c | [c x] | True/Held",
+	} {
+		d := governed(t, 3, nothing)
+		d.arguments = map[string]string{"MaintenanceWindow": arguments}
+		d.restart()
+		d.attemptUntilStable()
+		d.now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		d.tier("silver", "a")
+		d.tier("gold", "x")
+		d.attemptUntilStable()
+		d.expect("p-decision-1: a b c | [b c x] | True/Held")
+		d.remove("b")
+		d.attemptUntilStable()
+		d.expect(want)
+		d.now = time.Date(2026, 1, 1, 22, 0, 0, 0, time.UTC)
+		d.tier("gold", "y")
+		d.attemptUntilStable()
+		d.expect("p-decision-1: c x y |  | ")
+	}
+}
