@@ -283,9 +283,9 @@ func TestGrowthOfOneCase(t *testing.T) {
 }
 
 // TestWorkGrowsLinearly: each kind of object that a tenant or a cluster writes is grown to its
-// limit. From half of it to the whole, the statements of the attempts grow by at most 2.2 times as
-// many as from a quarter to half. They are counted as in a coverage profile, so the result does not
-// depend on the machine.
+// limit. From half of it to the whole, the statements of the attempts grow by at most 2.8 times as
+// many as from a quarter to half: 2 is linear, 4 quadratic, and sorting is between. They are
+// counted as in a coverage profile, so the result does not depend on the machine.
 func TestWorkGrowsLinearly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a binary")
@@ -312,7 +312,7 @@ func TestWorkGrowsLinearly(t *testing.T) {
 		limit := cases[name].limit
 		quarter, half, whole := work(name, limit/4), work(name, limit/2), work(name, limit)
 		t.Logf("%s: %d statements for %d, %d for %d, %d for %d", name, quarter, limit/4, half, limit/2, whole, limit)
-		if more := whole - half; more > least && more*10 > (half-quarter)*22 {
+		if more := whole - half; more > least && more*10 > (half-quarter)*28 {
 			t.Errorf("%s: %d statements for %d, %d for %d, %d for %d", name, quarter, limit/4, half, limit/2, whole, limit)
 		}
 	}
