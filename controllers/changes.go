@@ -88,7 +88,7 @@ func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
 			continue
 		}
 		end := r.owedStatus(key, record.Name)
-		if end != nil {
+		if end != nil && !changes.IsOpen(end) {
 			record.Status = end.Status
 		}
 		begun := record.DeepCopy()

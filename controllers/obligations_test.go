@@ -164,6 +164,9 @@ func situations() map[string]situation {
 			start: all(two, policy(requireApproval), edit(pair("a", "c")), runAttempts, policy(rolling)),
 			act:   edit(pair("c", "d")), wants: []string{"update status of PlacementChange p-2", "create PlacementChange p-3"},
 		},
+		"approved, in steps, with a forced removal": {
+			start: all(two, policy(requireApproval), edit(pair("c", "d")), deleteClusters("a"), runAttempts, answer(berthv1alpha1.Approved)), act: func(*setUpHub) {}, splits: true,
+		},
 		"in steps, with a forced removal": {start: all(two, policy(rolling)), act: all(deleteClusters("a"), edit(pair("c", "d"))), splits: true, wants: []string{"create PlacementChange p-2"}},
 		"a step that is stuck":            {start: all(two, later(25*time.Hour), policy(slow), edit(pair("c", "d")), runAttempts), act: later(15 * time.Minute), wants: []string{"patch status of Placement p"}},
 		"superseded in the middle":        {start: all(two, later(25*time.Hour), policy(slow), edit(pair("c", "d")), runAttempts), act: edit(pair("a", "d"))},
@@ -464,5 +467,147 @@ func (s situation) checkFailure(t *testing.T, want report, n int, request, how s
 				t.Errorf("report (-want +got):\n%s\n%s", diff, strings.Join(h.written(), "\n"))
 			}
 		})
+	}
+}
+
+// TestForcedRemovalOfAnApprovedChange: the permission cannot be written at first. Each published
+// change has a record.
+func TestForcedRemovalOfAnApprovedChange(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{})
+	pair := func(names ...string) func(*v1alpha1.Placement) {
+		return func(pl *v1alpha1.Placement) {
+			pl.Spec.NumberOfClusters = new(int32(2))
+			pl.Spec.Predicates = fixture.Placement("n", "p").Predicate(fixture.MatchLabelExpression("name", metav1.LabelSelectorOpIn, names...)).Obj().Spec.Predicates
+		}
+	}
+	join("a", "b", "c", "d")(h)
+	pl := fixture.Placement("n", "p").Obj()
+	pair("a", "b")(pl)
+	h.place(pl)
+	runAttempts(h)
+	policy(requireApproval)(h)
+	edit(pair("c", "d"))(h)
+	deleteClusters("a")(h)
+	runAttempts(h)
+	answer(berthv1alpha1.Approved)(h)
+	failed := false
+	h.refuse = func(request string) error {
+		if !failed && strings.HasPrefix(request, "update status of PlacementChange") {
+			failed = true
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+	h.attemptUntilStable(0)
+	if !failed {
+		t.Fatal("the permission was not written")
+	}
+	checkHistory(t, h)
+}
+
+// checkHistory demands that the Published records lead to what is published.
+func checkHistory(t *testing.T, h *setUpHub) {
+	t.Helper()
+	to := berthv1alpha1.Digest(nil)
+	for _, r := range h.allRecords() {
+		if r.Status.Phase != berthv1alpha1.PhasePublished {
+			continue
+		}
+		if r.Spec.From != to {
+			t.Errorf("%s starts from %.4s, but %.4s was published", r.Name, r.Spec.From, to)
+		}
+		to = r.Spec.To
+	}
+	if got := berthv1alpha1.Digest(h.published()); got != to {
+		t.Errorf("the last record leads to %.4s, published is %.4s", to, got)
+	}
+}
+
+// TestLostCreationIsSeenBeforeTheRecord: a held record was created, but the response was lost; then
+// another change is published under its revision. The watch reports the abandoned record, and
+// another attempt runs, before the background writes the record of the published change.
+func TestLostCreationIsSeenBeforeTheRecord(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{})
+	all(join("a"), place, runAttempts, policy(requireApproval), join("b"))(h)
+	h.watch()
+	h.lose = func(request string) error {
+		if request == "create PlacementChange p-2" {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	if _, err := h.reconcile(); err == nil {
+		t.Fatal("no failure")
+	}
+	h.lose = nil
+	h.reconciler.Inventory.Delete(fixture.ApprovalPolicy("n", "policy"))
+	join("c")(h)
+	if _, err := h.reconcile(); err != nil { // publishes a, b and c as revision 2
+		t.Fatal(err)
+	}
+	h.watch()
+	if _, err := h.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	runAttempts(h)
+	checkHistory(t, h)
+}
+
+// TestSupersededWithOwedProgress: the status of a step could not be written when another change
+// supersedes its change. The end of that is written before the next record.
+func TestSupersededWithOwedProgress(t *testing.T) {
+	pair := func(names ...string) func(*v1alpha1.Placement) {
+		return func(pl *v1alpha1.Placement) {
+			pl.Spec.NumberOfClusters = new(int32(2))
+			pl.Spec.Predicates = fixture.Placement("n", "p").Predicate(fixture.MatchLabelExpression("name", metav1.LabelSelectorOpIn, names...)).Obj().Spec.Predicates
+		}
+	}
+	step := func(h *setUpHub) {
+		h.watch()
+		if _, err := h.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(t *testing.T, fails bool) (all []string) {
+		h := startSetUpHub(t, hubOptions{})
+		join("a", "b", "c", "d", "e", "f")(h)
+		pl := fixture.Placement("n", "p").Obj()
+		pair("a", "b")(pl)
+		h.place(pl)
+		runAttempts(h)
+		later(25 * time.Hour)(h)
+		policy(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = "" })(h)
+		edit(pair("c", "d"))(h)
+		step(h) // adds c
+		h.refuse = func(request string) error {
+			if fails && request == "update status of PlacementChange p-2" {
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		step(h) // removes a
+		h.refuse = nil
+		edit(pair("e", "f"))(h)
+		for range 2 {
+			step(h)
+			open := 0
+			for _, r := range h.allRecords() {
+				if r.Status.Phase == berthv1alpha1.PhaseProgressing {
+					open++
+				}
+			}
+			if open > 1 {
+				t.Errorf("%d changes are in progress", open)
+			}
+		}
+		runAttempts(h)
+		for _, r := range h.allRecords() {
+			all = append(all, fmt.Sprintf("%d %s +%v -%v remaining %v: %s", r.Spec.Revision, r.Status.Phase, r.Spec.Added, r.Spec.Removed, r.Status.Remaining, r.Status.Message))
+		}
+		return all
+	}
+	want, got := run(t, false), run(t, true)
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("(-without +with the failure):\n%s", diff)
 	}
 }

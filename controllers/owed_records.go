@@ -299,7 +299,10 @@ func (r *Recorder) addUnsure(pl *v1alpha1.Placement, record *berthv1alpha1.Place
 // been created stay until their revision has a record.
 func (r *Recorder) checkUnsure(ctx context.Context, o *owed) {
 	r.mu.Lock()
-	unsure := slices.Clone(o.unsure)
+	unsure := slices.DeleteFunc(slices.Clone(o.unsure), func(record *berthv1alpha1.PlacementChange) bool {
+		// The record of the published change replaces it (isAbandoned).
+		return slices.ContainsFunc(o.changes, func(u *unwritten) bool { return u.revision == record.Spec.Revision })
+	})
 	r.mu.Unlock()
 	for _, record := range unsure {
 		if record.ResourceVersion == "" {

@@ -38,13 +38,13 @@ type PackedRecord struct {
 	// listed, and of spec.removed, each with a line break after it.
 	delta []byte
 	names string
-	// merged has what only merged records have; nil if there is nothing.
-	merged *mergedFields
+	// more has what few records have; nil if there is nothing.
+	more *moreFields
 }
 
-type mergedFields struct {
-	returned []string
-	removals []berthv1alpha1.MergedRemoval
+type moreFields struct {
+	returned, forced []string
+	removals         []berthv1alpha1.MergedRemoval
 }
 
 // commonFields are the fields that all records of a Placement usually have in common.
@@ -80,8 +80,8 @@ func PackRecord(record *berthv1alpha1.PlacementChange) *PackedRecord {
 		listed: int32(len(spec.Added)), names: lines(spec.Added) + lines(spec.Removed),
 		delta: spec.Delta, edited: spec.Edited, disabled: spec.Cause == CauseDisabled,
 	}
-	if len(spec.Returned)+len(spec.Removals) > 0 {
-		p.merged = &mergedFields{spec.Returned, spec.Removals}
+	if len(spec.Returned)+len(spec.Forced)+len(spec.Removals) > 0 {
+		p.more = &moreFields{spec.Returned, spec.Forced, spec.Removals}
 	}
 	if left := status.Remaining; left != nil {
 		p.hasRemaining, p.remainingAdded, p.remainingRemoved = true, left.Added, left.Removed
@@ -146,8 +146,8 @@ func (p *PackedRecord) Record() *berthv1alpha1.PlacementChange {
 	if p.disabled {
 		record.Spec.Cause = CauseDisabled
 	}
-	if p.merged != nil {
-		record.Spec.Returned, record.Spec.Removals = p.merged.returned, p.merged.removals
+	if p.more != nil {
+		record.Spec.Returned, record.Spec.Forced, record.Spec.Removals = p.more.returned, p.more.forced, p.more.removals
 	}
 	if p.hasRemaining {
 		record.Status.Remaining = &berthv1alpha1.RemainingClusters{Added: p.remainingAdded, Removed: p.remainingRemoved}

@@ -221,6 +221,27 @@ func (inv *Inventory) Records() []*berthv1alpha1.PlacementChange {
 	return all
 }
 
+// RecordsToCount is Records with what is left of permitted changes as the pages say: a crash may
+// have lost the count after the last step.
+func (inv *Inventory) RecordsToCount() []*berthv1alpha1.PlacementChange {
+	all := inv.Records()
+	for i, record := range all {
+		subject := inv.Subject(recordOwner(record))
+		if subject == nil || !changes.IsOpen(record) || record.Status.PermittedTime == nil || !subject.Placement.Controls(record) {
+			continue
+		}
+		if added, removed, err := changes.Lists(record); err == nil {
+			record, names := record.DeepCopy(), subject.LastNames()
+			record.Status.Remaining = &berthv1alpha1.RemainingClusters{
+				Added:   int32(len(changes.Minus(added, names))),
+				Removed: int32(len(removed) - len(changes.Minus(removed, names))),
+			}
+			all[i] = record
+		}
+	}
+	return all
+}
+
 // RecordedQueue returns spec.queue of the newest Published record of a Placement; empty if there is
 // none. Only the controller writes records.
 func (inv *Inventory) RecordedQueue(placement Key) string {

@@ -47,7 +47,8 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 	drained := 0
 	update.Listed, drained = listed(state.Snapshot(), change)
 	if n := pl.Spec.NumberOfClusters; n != nil {
-		update.Desired = int(*n)
+		// While an edit of the number waits, the change in progress has its own number.
+		update.Desired = max(int(*n), update.Desired)
 	} else {
 		update.Desired += drained
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -221,8 +222,21 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	if after := a.Effects().RetryAfter; after > 0 && a.State.Requeue().IsZero() {
 		a.State.RequeueAt(a.Snapshot.Now.Add(after))
 	}
+	a.noteForced()
 	a.updateTimers()
 	a.settled = a.whatSettles(ctx)
+}
+
+// noteForced stores which removals of a change that gets a record are forced.
+func (a *Attempt) noteForced() {
+	if a.Outcome != Held && a.Outcome != Progressing && a.Outcome != Published || a.Record() != nil || len(a.Change.Removed) == 0 {
+		return
+	}
+	for _, leaving := range a.describeLeaving(a.Change.Removed) {
+		if leaving.Forced && len(a.Change.forced) < berthv1alpha1.MaxListedClusters {
+			a.Change.forced = append(a.Change.forced, leaving.Name)
+		}
+	}
 }
 
 // staysReserved reports whether plugins count the clusters of a change after this attempt.
@@ -301,6 +315,9 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 	a.claim = alone.claim
 	if p.Beside = a.Outcome.keepsReservation() && v.Outcome != Failed; p.Beside && !dry {
 		s.reserveAgain(ctx, a)
+	} else if !dry && a.failsForNow() && a.reserved {
+		// The next attempt decides about what is reserved.
+		a.claim, p.Beside = keepClaim, true
 	}
 	switch v.Outcome {
 	case Failed:
@@ -427,7 +444,8 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 // publishUnrecorded publishes what must not wait for a record that cannot be written: pages are
 // restored, and forced removals of a change in steps are made.
 func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
-	if a.Outcome == Progressing && a.Step != nil && !a.Step.Restores {
+	// A change with a record keeps its revision, and its approval, until that is written.
+	if a.Outcome == Progressing && a.Step != nil && !a.Step.Restores && a.Record() == nil {
 		if forced := a.forcedRemovals(); len(forced) > 0 {
 			alone := *a
 			alone.Step = a.republish(forced)

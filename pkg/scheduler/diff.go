@@ -112,6 +112,8 @@ type Move struct {
 	*framework.Proposal
 	open, ended *berthv1alpha1.PlacementChange
 	answers     framework.Answers
+	// forced are those of Removed that the Placement cannot keep, if the change gets a record.
+	forced []string
 }
 
 // newMove finds the records of a change and sets its revision, holds, approval and times.
@@ -132,7 +134,7 @@ func (a *Attempt) newMove(p *framework.Proposal, before framework.Stability) *Mo
 	if record := cmp.Or(m.open, m.ended); record != nil {
 		p.Cause, p.Edited = record.Spec.Cause, p.Edited || record.Spec.Edited
 	}
-	p.Approved = approved(m.open) || approved(m.ended)
+	p.Approved = approved(m.open) || approvedBefore(m.open) || approved(m.ended)
 	if m.ended != nil && !p.Approved && m.ended.Status.Phase == berthv1alpha1.PhaseExpired {
 		for _, hold := range m.ended.Status.Holds {
 			p.ExpiredBy = append(p.ExpiredBy, hold.Plugin)
@@ -174,6 +176,11 @@ func deadlinesOf(record *berthv1alpha1.PlacementChange) map[string]time.Time {
 
 func approved(record *berthv1alpha1.PlacementChange) bool {
 	return record != nil && record.Spec.Approval != nil && record.Spec.Approval.Decision == berthv1alpha1.Approved
+}
+
+// approvedBefore reports whether an approval of an earlier record of the same change permitted it.
+func approvedBefore(record *berthv1alpha1.PlacementChange) bool {
+	return record != nil && record.Status.PermittedTime != nil && record.Status.Approval != nil
 }
 
 func rejected(record *berthv1alpha1.PlacementChange) bool {

@@ -16,11 +16,12 @@ import (
 type editState struct {
 	// edited is true if the published clusters were decided for another generation.
 	edited bool
-	// firstRemoval is the first record since a change was last completed that removes a cluster, by
-	// name.
-	firstRemoval map[string]*berthv1alpha1.PlacementChange
-	// begins has the first time at which a generation was decided, as records say.
-	begins map[int64]time.Time
+	// forced has the clusters whose removal was forced in a record since a change was last
+	// completed, and when that record was written.
+	forced map[string]time.Time
+	// begins is the first time since then at which the present generation and profile were decided,
+	// as records say; zero if none does.
+	begins time.Time
 }
 
 // causedByEdit reports whether an edit of the Placement, and not a change of the cluster, made it a
@@ -35,47 +36,39 @@ func (a *Attempt) causedByEdit(name string, since time.Time) bool {
 	if !e.edited {
 		return false
 	}
-	generation := a.Snapshot.Subject.Placement.Generation
-	begins := a.timers.DecidedSince
-	if record := e.firstRemoval[name]; record != nil {
-		if record.Spec.PublishedGeneration == record.Spec.PlacementGeneration {
-			return false
-		}
-		if generation != record.Spec.PlacementGeneration {
-			generation, begins = record.Spec.PlacementGeneration, time.Time{}
-		}
+	if at, was := e.forced[name]; was && !since.After(at) {
+		return false
 	}
-	if recorded := e.begins[generation]; !recorded.IsZero() && (begins.IsZero() || recorded.Before(begins)) {
-		begins = recorded
+	begins := a.timers.DecidedSince
+	if !e.begins.IsZero() && (begins.IsZero() || e.begins.Before(begins)) {
+		begins = e.begins
 	}
 	return begins.IsZero() || !since.After(begins)
 }
 
 func (a *Attempt) findEdits() *editState {
 	subject := a.Snapshot.Subject
-	published := publishedGeneration(subject)
-	e := &editState{edited: published != 0 && published != subject.Placement.Generation}
+	published, profile := publishedGeneration(subject), publishedProfile(subject)
+	e := &editState{edited: published != 0 && published != subject.Placement.Generation || profile != "" && profile != ProfileName(subject.Placement)}
 	if !e.edited {
 		return e
 	}
-	e.firstRemoval, e.begins = map[string]*berthv1alpha1.PlacementChange{}, map[int64]time.Time{}
+	pl := subject.Placement
+	e.forced = map[string]time.Time{}
 	for _, record := range subject.Records {
-		generation := record.Spec.PlacementGeneration
-		if at := cmp.Or(record.Status.StartTime, record.Status.PermittedTime, record.Status.CompletionTime); at != nil && e.begins[generation].IsZero() {
-			e.begins[generation] = at.Time
-		}
-		if record.Status.Phase == berthv1alpha1.PhasePublished {
-			clear(e.firstRemoval)
+		at := cmp.Or(record.Status.StartTime, record.Status.PermittedTime, record.Status.CompletionTime)
+		switch {
+		case record.Status.Phase == berthv1alpha1.PhasePublished:
+			clear(e.forced)
+			e.begins = time.Time{}
 			continue
-		}
-		_, removed, err := changes.Lists(record)
-		if err != nil {
+		case at == nil:
 			continue
+		case e.begins.IsZero() && record.Spec.PlacementGeneration == pl.Generation && record.Spec.Profile == ProfileName(pl):
+			e.begins = at.Time
 		}
-		for _, name := range removed {
-			if e.firstRemoval[name] == nil {
-				e.firstRemoval[name] = record
-			}
+		for _, name := range record.Spec.Forced {
+			e.forced[name] = at.Add(time.Second)
 		}
 	}
 	return e
@@ -108,6 +101,18 @@ func publishedGeneration(subject *framework.Subject) int64 {
 	return newest.Spec.PlacementGeneration
 }
 
+// publishedProfile returns the profile for which the published clusters were decided; empty if
+// unknown. After a start the records say so.
+func publishedProfile(subject *framework.Subject) string {
+	if last := subject.Last; last != nil && last.Profile != "" {
+		return last.Profile
+	}
+	if newest := changes.History(subject.Records).Newest(berthv1alpha1.PhasePublished); newest != nil {
+		return newest.Spec.Profile
+	}
+	return ""
+}
+
 func generationOf(last *framework.Published) int64 {
 	if last == nil {
 		return 0
@@ -115,10 +120,11 @@ func generationOf(last *framework.Published) int64 {
 	return last.Generation
 }
 
-// updateGeneration stores since when attempts have decided for the Placement's generation.
+// updateGeneration stores since when attempts have decided for the Placement's generation and
+// profile.
 func (a *Attempt) updateGeneration() {
 	pl := a.Snapshot.Subject.Placement
-	if a.timers.DecidedGeneration != pl.Generation {
-		a.timers.DecidedGeneration, a.timers.DecidedSince = pl.Generation, a.Snapshot.Now
+	if profile := ProfileName(pl); a.timers.DecidedGeneration != pl.Generation || a.timers.DecidedProfile != profile {
+		a.timers.DecidedGeneration, a.timers.DecidedProfile, a.timers.DecidedSince = pl.Generation, profile, a.Snapshot.Now
 	}
 }

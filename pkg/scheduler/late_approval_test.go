@@ -133,3 +133,31 @@ func TestRejectedAfterALateApproval(t *testing.T) {
 	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | False/Rejected")
 }
+
+// TestLateApprovalPassesMinAvailable: an approval that was given to an earlier record of the same
+// change ends the floor for all steps.
+func TestLateApprovalPassesMinAvailable(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		d := governed(t, 3, nothing)
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			atLeast("50%")(spec)
+			spec.Approval = berthv1alpha1.ApprovalRequired
+		})
+		d.tier("silver", "a", "b", "c")
+		d.tier("gold", "x", "y", "z")
+		d.attemptUntilStable()
+		d.answer("2", berthv1alpha1.Rejected)
+		d.attemptUntilStable()
+		if between {
+			d.tier("gold", "c")
+			d.attemptUntilStable()
+			d.tier("silver", "c")
+			d.attemptUntilStable()
+		}
+		d.approve("2")
+		d.steps()
+		if got := d.names(); got != "x y z" {
+			t.Errorf("between %t: published %s: %+v", between, got, d.condition("DecisionProgressing"))
+		}
+	}
+}

@@ -319,7 +319,7 @@ func modelRecord(r *berthv1alpha1.PlacementChange) model.Record {
 		return t.Time
 	}
 	m := model.Record{
-		Revision: r.Spec.Revision, Generation: r.Spec.PlacementGeneration, Published: r.Spec.PublishedGeneration, Started: at(r.Status.StartTime), From: r.Spec.From, To: r.Spec.To, Added: r.Spec.Added, Removed: r.Spec.Removed,
+		Revision: r.Spec.Revision, Generation: r.Spec.PlacementGeneration, Published: r.Spec.PublishedGeneration, Started: at(r.Status.StartTime), From: r.Spec.From, To: r.Spec.To, Added: r.Spec.Added, Removed: r.Spec.Removed, Forced: r.Spec.Forced,
 		Phase: r.Status.Phase, Permitted: at(r.Status.PermittedTime), Progress: at(r.Status.LastProgressTime), Completed: at(r.Status.CompletionTime),
 	}
 	if r.Spec.Approval != nil {
@@ -360,7 +360,7 @@ func states(w model.World, p model.Prediction) []state {
 			}
 			now.Records = slices.Clone(now.Records)
 			if !exists {
-				created := model.Record{Revision: r.Revision, Generation: r.Generation, Published: r.Published, From: r.From, To: r.To, Added: r.Added, Removed: r.Removed}
+				created := model.Record{Revision: r.Revision, Generation: r.Generation, Published: r.Published, From: r.From, To: r.To, Added: r.Added, Removed: r.Removed, Forced: r.Forced}
 				now.Records = slices.Insert(now.Records, i, created)
 				all = append(all, now)
 				now.Records = slices.Clone(now.Records)

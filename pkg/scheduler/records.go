@@ -115,6 +115,7 @@ func (a *Attempt) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 		return nil
 	}
 	created.Status = status
+	created.Spec.Forced = a.Change.forced
 	for _, r := range a.superseded(now) {
 		a.writeBefore(r.record, r.change)
 	}
@@ -335,15 +336,24 @@ func (a *Attempt) supersede(record *berthv1alpha1.PlacementChange, status *berth
 // nothing was published, no cluster changed, or the change already has a record.
 func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 	if p := a.unrecorded; p != nil {
-		return p.Revision, a.changeOf(p), true
+		return p.Revision, a.withRemovals(a.changeOf(p)), true
 	}
 	if a.Outcome != Published || a.Err != nil || !isChange(a.Step) || a.Record() != nil || a.recordBefore() != nil {
 		return 0, changes.Change{}, false
 	}
-	change = a.changeOf(a.Step)
+	change = a.withRemovals(a.changeOf(a.Step))
+	if a.partial && change.PublishedGeneration != 0 {
+		// What stays published was decided for the generation before.
+		change.Generation = change.PublishedGeneration
+	}
+	return a.Step.Revision, change, true
+}
+
+// withRemovals adds what limits on removals count if the change is merged with others.
+func (a *Attempt) withRemovals(change changes.Change) changes.Change {
 	if n := len(change.Removed); n > 0 {
 		now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
 		change.Removals = []berthv1alpha1.MergedRemoval{{Time: now, Clusters: int32(n), Edited: change.Edited}}
 	}
-	return a.Step.Revision, change, true
+	return change
 }

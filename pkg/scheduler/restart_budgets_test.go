@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -343,4 +344,65 @@ func TestMinReadyWithAShortHistory(t *testing.T) {
 	d.later(1)
 	d.runUntilStable()
 	d.expect("p-decision-1: b c x y z |  | ")
+}
+
+// TestCrashBeforeTheRecord: a crash between the pages and the status of the record raises no
+// budget: what was removed counts.
+func TestCrashBeforeTheRecord(t *testing.T) {
+	for name, policy := range map[string]func(spec *berthv1alpha1.DisruptionPolicySpec){
+		"an approved change in one step": func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.Approval, spec.MaxUnavailable = berthv1alpha1.ApprovalRequired, new(intstr.FromString("100%"))
+		},
+		"a change in steps": func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.MaxSurge, spec.MaxUnavailable = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
+		},
+	} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", crash ", crash), func(t *testing.T) {
+				d := governed(t, 3, nothing)
+				d.govern(policy)
+				d.arguments = map[string]string{"BlastRadius": `{"maxRemoved": 2, "minRemoved": 1, "settle": "0s", "window": "1h"}`}
+				a := &archive{desk: d, unready: map[string]bool{}}
+				d.restart()
+				d.attemptUntilStable()
+				d.tier("silver", "a", "b")
+				d.tier("gold", "x", "y")
+				if d.policy.Spec.Approval == berthv1alpha1.ApprovalRequired {
+					d.attemptUntilStable()
+					d.approve(d.revision())
+				}
+				if crash {
+					if at := d.tryWithoutStatus(); at.Step == nil || len(at.Step.Removed) == 0 {
+						t.Fatalf("nothing is removed: %s %+v", at.Outcome, at.Step)
+					}
+					d.restart()
+				}
+				d.steps()
+				if got := d.names(); got != "c x y" {
+					t.Fatalf("published %s", got)
+				}
+				if n, _ := after(d.now.Add(-1), a.counted()); n != 2 {
+					t.Errorf("BlastRadius counts %d removals, want 2: %+v", n, a.counted())
+				}
+			})
+		}
+	}
+}
+
+// TestUnrecordedRemovalsCount: what is removed although no record can be written counts, also if it
+// is merged with a later change.
+func TestUnrecordedRemovalsCount(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errors.New("no") }
+	d.remove("a")
+	d.tier("silver", "b")
+	d.tier("gold", "x", "y")
+	a, _ := d.try()
+	_, change, ok := a.History()
+	if !ok || len(change.Removed) != 1 {
+		t.Fatalf("%t %+v", ok, change)
+	}
+	if len(change.Removals) != 1 || change.Removals[0].Clusters != 1 {
+		t.Errorf("removals: %+v", change.Removals)
+	}
 }

@@ -172,3 +172,26 @@ func TestRestoredReservationsEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestRevokedKeepsTheReservation: the removal of a revoked cluster, while the Placement's own
+// attempt must wait, keeps what is reserved for its held change.
+func TestRevokedKeepsTheReservation(t *testing.T) {
+	for _, revoke := range []bool{false, true} {
+		f := newFleetAtRest(t, true, nil, nil)
+		f.store(fixture.Placement("ns", "p0").Number(1).Obj())
+		f.run(20)
+		f.hold(fixture.Placement("ns", "p0").Number(2).Generation(2))
+		if revoke {
+			f.update(fixture.Cluster("c0").Label("name", "c0").Obj())
+		}
+		a := f.scheduler.RemoveRevoked(t.Context(), "ns", func() *framework.Snapshot { return f.snapshot(p0) })
+		if got := strings.Join(f.inv.Subject(p0).LastNames(), " "); revoke && got != "" || !revoke && got != "c0" {
+			t.Fatalf("p0 has %q: %s %v", got, a.Outcome, a.Err.Err())
+		}
+		f.store(fixture.Placement("ns", "p1").Number(2).Obj())
+		f.attempt(p1)
+		if got := f.inv.Subject(p1).LastNames(); len(got) > 1 || !revoke && len(got) > 0 {
+			t.Errorf("revoke %t: p1 has %q", revoke, got)
+		}
+	}
+}

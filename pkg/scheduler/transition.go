@@ -94,7 +94,7 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 // goOn lets the change in progress go on while the change to a new target is Waiting, for example
 // for the stabilization window, or is held only by windows of policies. Clusters that no longer
 // qualify are not added. Forced removals supersede the change in progress, and so does the end of
-// the wait.
+// the wait, and a target that keeps a cluster that the change in progress would remove.
 func (s *Scheduler) goOn(ctx context.Context, a *Attempt, dry bool) {
 	subject := a.Snapshot.Subject
 	open := changes.History(subject.Records).Open()
@@ -102,7 +102,7 @@ func (s *Scheduler) goOn(ctx context.Context, a *Attempt, dry bool) {
 		return
 	}
 	p := a.toward(open)
-	if p == nil {
+	if p == nil || len(changes.Minus(p.Removed, a.Target.Clusters)) < len(p.Removed) {
 		return
 	}
 	m := &Move{Proposal: p, open: open}
@@ -128,7 +128,7 @@ func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	// Selected has the clusters that stay, too: quotas count them.
 	p := a.republish(changes.Minus(names, target))
 	p.Forced, p.Restores = false, false
-	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open)
+	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open) || approvedBefore(open)
 	last := a.Snapshot.Subject.Last
 	p.Edited = open.Spec.Edited || last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
 	missing := changes.Minus(target, names)

@@ -681,3 +681,58 @@ func TestTooManyPolicies(t *testing.T) {
 	d.attemptUntilStable()
 	d.expect("p-decision-1: c x y |  | ")
 }
+
+// TestBudgetOfTheChangeInProgress: while an edit of numberOfClusters waits, the change in progress
+// goes on with the budget of its own number of clusters.
+func TestBudgetOfTheChangeInProgress(t *testing.T) {
+	for name, policy := range map[string]func(spec *berthv1alpha1.DisruptionPolicySpec){
+		"windows": func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 3 1 1 *", Duration: "1m"}}
+		},
+		"stabilization": func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 3600 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, nothing)
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 600 })
+			d.tier("silver", "a", "b", "c")
+			d.tier("gold", "x", "y", "z")
+			d.steps()
+			if got := d.names(); got != "a b c x" {
+				t.Fatalf("published %s", got)
+			}
+			d.govern(policy)
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
+			d.steps()
+			for range 4 {
+				d.later(601)
+				d.steps()
+				if got := d.names(); len(got) < 5 {
+					t.Errorf("fewer than 3 clusters are published: %s", got)
+				}
+			}
+		})
+	}
+}
+
+// TestRevertedWhileProgressing: an edit is undone in the middle of its change, while the windows
+// are closed. The change does not go on against the new target.
+func TestRevertedWhileProgressing(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 600 })
+	d.tier("silver", "a", "b", "c")
+	d.tier("gold", "x", "y", "z")
+	d.steps()
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 3 1 1 *", Duration: "1m"}}
+	})
+	d.tier("gold", "a", "b", "c")
+	d.tier("silver", "x", "y", "z")
+	d.steps()
+	for range 4 {
+		d.later(601)
+		d.steps()
+	}
+	if got := d.names(); got != "a b c x" {
+		t.Errorf("published %s", got)
+	}
+}

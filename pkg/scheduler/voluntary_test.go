@@ -10,6 +10,10 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -200,5 +204,112 @@ func TestEditsAreVoluntary(t *testing.T) {
 				t.Errorf("published %s, want %s: %+v", got, tc.want, d.condition(v1alpha1.PlacementConditionDecisionProgressing))
 			}
 		})
+	}
+}
+
+// TestEditsOfClustersThatLeaveAlready: the removal of a toleration is voluntary also for a cluster
+// that left, or was to leave, for another reason before.
+func TestEditsOfClustersThatLeaveAlready(t *testing.T) {
+	suspend := func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }
+	stabilize := func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 3600 }
+	tolerate := func(keys ...string) func(d *desk) {
+		return func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Spec.Tolerations = nil
+				for _, key := range keys {
+					pl.Spec.Tolerations = append(pl.Spec.Tolerations, v1alpha1.Toleration{Key: key, Operator: v1alpha1.TolerationOpExists})
+				}
+			})
+		}
+	}
+	// set gives a the first taint at the start, and the others now.
+	set := func(tier string, keys ...string) func(d *desk) {
+		return func(d *desk) {
+			b := fixture.Cluster("a").Set("s1").Label("tier", tier)
+			for i, key := range keys {
+				at := fixture.Now
+				if i > 0 {
+					at = d.now
+				}
+				b = b.TaintAt(key, "", v1alpha1.TaintEffectNoSelect, metav1.NewTime(at))
+			}
+			d.clusters["a"] = b.Obj()
+			d.inv.Update(d.clusters["a"].DeepCopy())
+		}
+	}
+	later := func(d *desk) { d.later(60) }
+	removeB := func(d *desk) { d.remove("b") }
+	for name, tc := range map[string]struct {
+		policy    func(spec *berthv1alpha1.DisruptionPolicySpec)
+		tolerated []string
+		steps     []func(d *desk)
+		want      string
+	}{
+		"it left for no other reason":  {suspend, []string{"team"}, []func(*desk){tolerate()}, "a b c"},
+		"it does not match any more":   {suspend, []string{"team"}, []func(*desk){set("silver", "team"), later, tolerate()}, "a b c"},
+		"it did not match for a while": {suspend, []string{"team"}, []func(*desk){set("silver", "team"), later, set("gold", "team"), later, tolerate()}, "a b c"},
+		"an edit was undone": {suspend, []string{"team", "x"}, []func(*desk){
+			tolerate("x"), later, tolerate("team", "x"), later, set("gold", "team", "x"), later, tolerate("team"),
+		}, "a b c"},
+		"after a forced removal alone, stabilizing":        {stabilize, []string{"team"}, []func(*desk){tolerate(), later, (*desk).restart, removeB}, "a c"},
+		"after a forced removal alone, then restart":       {stabilize, []string{"team"}, []func(*desk){tolerate(), later, removeB, (*desk).restart}, "a c"},
+		"edited with a forced removal alone, then restart": {stabilize, []string{"team"}, []func(*desk){func(d *desk) { tolerate()(d); removeB(d); d.attempt(); d.restart() }}, "a c"},
+		"after a missing policy": {suspend, []string{"team"}, []func(*desk){
+			func(d *desk) {
+				d.placement.Annotations = map[string]string{v1alpha1.SelectionPolicyAnnotation: "none"}
+				tolerate()(d)
+			},
+			later, (*desk).restart, func(d *desk) {
+				d.edit(func(pl *v1alpha1.Placement) { delete(pl.Annotations, v1alpha1.SelectionPolicyAnnotation) })
+			},
+		}, "a b c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, nothing)
+			tolerate(tc.tolerated...)(d)
+			d.steps()
+			set("gold", "team")(d)
+			d.steps()
+			d.later(60)
+			d.govern(tc.policy)
+			for _, step := range tc.steps {
+				step(d)
+				d.steps()
+			}
+			if got := d.names(); got != tc.want {
+				t.Errorf("published %s, want %s: %+v", got, tc.want, d.condition(v1alpha1.PlacementConditionDecisionProgressing))
+			}
+		})
+	}
+}
+
+// TestAnotherProfileIsAnEdit: a cluster whose taint only the new profile of the Placement minds
+// leaves as the policies allow.
+func TestAnotherProfileIsAnEdit(t *testing.T) {
+	d := governed(t, 3, nothing)
+	handle := &framework.Handle{Pages: d.pages, Assume: d.inv.AssumePage, HeldChanges: d.heldChanges}
+	lenient := config.Profile{Name: "lenient", Plugins: config.Plugins{MultiPoint: config.PluginSet{Disabled: []config.DisabledPlugin{{Name: "TaintToleration"}}}}}
+	profiles, err := scheduler.NewProfiles(t.Context(), &config.PlacementSchedulerConfiguration{Profiles: []config.Profile{lenient}}, builtin.DefaultProfile(), builtin.Registry(), handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.scheduler = scheduler.New(profiles, d.heldChanges)
+	d.scheduler.StorePublished, d.scheduler.StoreClaim, d.scheduler.WriteRecordsBefore = d.inv.SetPublished, d.inv.Claim, d.recordFirst
+	d.edit(func(pl *v1alpha1.Placement) {
+		pl.Annotations = map[string]string{v1alpha1.ProfileAnnotation: "lenient"}
+	})
+	d.steps()
+	d.later(60)
+	d.taintAt("a", "team", d.now)
+	d.steps()
+	if got := d.names(); got != "a b c" {
+		t.Fatalf("published %s", got)
+	}
+	d.later(60)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+	d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = nil })
+	d.steps()
+	if got := d.names(); got != "a b c" {
+		t.Errorf("published %s", got)
 	}
 }

@@ -60,11 +60,13 @@ type Record struct {
 	Revision, Generation int64
 	// Published is the generation for which the clusters before the change were decided; 0 if
 	// unknown.
-	Published      int64
-	From, To       string
-	Added, Removed []string
-	Phase          berthv1alpha1.ChangePhase
-	Approval       berthv1alpha1.ApprovalDecision
+	Published int64
+	From, To  string
+	// Forced are the removed clusters that the Placement could not keep when the record was
+	// written, before the change.
+	Added, Removed, Forced []string
+	Phase                  berthv1alpha1.ChangePhase
+	Approval               berthv1alpha1.ApprovalDecision
 	// Holds are the plugins that hold the change, with the end of the hold if it is known.
 	Holds map[string]time.Time
 	// Started, Permitted, Progress and Completed are zero if the record does not have them.
@@ -180,10 +182,8 @@ func Attempt(w World, m Memory) Prediction {
 // clusters that the Placement cannot keep are removed, as a change of their own.
 func (a *attempt) meanwhile(c *change, outcome Outcome, holds map[string]time.Time) (*change, Outcome, map[string]time.Time) {
 	forcedGoAhead := outcome == Waiting || onlyWindows(holds)
-	if old := a.inProgress(); c != nil && forcedGoAhead && old != nil && c.open != old && len(a.forced()) == 0 {
-		if goesOn := a.towards(old); goesOn != nil {
-			return goesOn, a.transition(goesOn, true), nil
-		}
+	if rest := a.goesOn(c); forcedGoAhead && rest != nil {
+		return rest, a.transition(rest, true), nil
 	}
 	revoked := a.revoked()
 	tries := [][]string{revoked}
@@ -207,6 +207,20 @@ func (a *attempt) meanwhile(c *change, outcome Outcome, holds map[string]time.Ti
 		}
 	}
 	return c, outcome, holds
+}
+
+// goesOn is the rest of the change in progress, if it can go on while another one waits: the target
+// of that keeps nothing that the rest removes.
+func (a *attempt) goesOn(c *change) *change {
+	old := a.inProgress()
+	if c == nil || old == nil || c.open == old || len(a.forced()) > 0 {
+		return nil
+	}
+	rest := a.towards(old)
+	if rest == nil || !slices.Equal(minus(rest.removed, c.to), rest.removed) {
+		return nil
+	}
+	return rest
 }
 
 // publish lists clusters with the revision of a change.

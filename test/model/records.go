@@ -92,9 +92,7 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 		recorded.Permitted = a.Now
 		a.result.Before = append(a.superseded(c), recorded)
 	default:
-		history := a.newRecord(c, berthv1alpha1.PhasePublished, nil)
-		history.Permitted = a.Now
-		a.result.After = append(a.superseded(c), a.complete(history))
+		a.result.After = append(a.superseded(c), a.history(c))
 		return
 	}
 	if used != nil {
@@ -120,10 +118,22 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 	}
 }
 
+// history is the record of a change that was published at once.
+func (a *attempt) history(c *change) Record {
+	r := a.newRecord(c, berthv1alpha1.PhasePublished, nil)
+	r.Permitted, r.Forced = a.Now, nil
+	if a.result.Again && r.Published != 0 {
+		// What stays was decided for the generation before.
+		r.Generation = r.Published
+	}
+	return a.complete(r)
+}
+
 func (a *attempt) newRecord(c *change, phase berthv1alpha1.ChangePhase, holds map[string]time.Time) Record {
 	return Record{
 		Revision: c.revision, Generation: a.Placement.Generation, Published: a.publishedGeneration(), Started: a.Now, From: digest(c.from), To: digest(c.to), Added: c.added, Removed: c.removed,
 		Phase: phase, Holds: holds, LeftAdded: len(c.added), LeftRemoved: len(c.removed),
+		Forced: slices.DeleteFunc(slices.Clone(c.removed), func(name string) bool { return !a.isForced(name) }),
 	}
 }
 

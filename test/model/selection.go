@@ -135,46 +135,46 @@ func (a *attempt) isForced(name string) bool {
 }
 
 // causedByEdit: the published clusters were decided for another generation, and the taint existed
-// when the first decision for a later one was made. If a record since the last complete change
-// removes the cluster, the first one counts: its generation, and whether it was an edit that led to
-// it.
+// when the first decision for the present one was made. It did not cause what was forced already
+// when a record since the last complete change was written.
 func (a *attempt) causedByEdit(name string, since time.Time) bool {
 	published, generation := a.publishedGeneration(), a.Placement.Generation
 	if published == 0 || published == generation {
 		return false
 	}
+	if at := a.wasForced(name); !at.IsZero() && !since.After(at) {
+		return false
+	}
 	begins := a.memory.DecidedSince
-	if first := a.firstRemoval(name); first != nil {
-		if first.Published == first.Generation {
-			return false
-		}
-		if first.Generation != generation {
-			generation, begins = first.Generation, time.Time{}
+	recorded := time.Time{}
+	for _, r := range a.Records {
+		at := r.begins()
+		switch {
+		case r.Phase == berthv1alpha1.PhasePublished:
+			recorded = time.Time{}
+		case r.Generation == generation && recorded.IsZero():
+			recorded = at
 		}
 	}
-	for _, r := range a.Records {
-		if at := r.begins(); r.Generation == generation && !at.IsZero() {
-			if begins.IsZero() || at.Before(begins) {
-				begins = at
-			}
-			break
-		}
+	if !recorded.IsZero() && (begins.IsZero() || recorded.Before(begins)) {
+		begins = recorded
 	}
 	return begins.IsZero() || !since.After(begins)
 }
 
-// firstRemoval is the first record since the last complete change that removes a cluster; nil if
-// there is none.
-func (a *attempt) firstRemoval(name string) (first *Record) {
+// wasForced is when the last record since the last complete change was written that says that the
+// Placement could not keep a cluster; zero if none does. Records have whole seconds.
+func (a *attempt) wasForced(name string) (at time.Time) {
 	for i := range a.Records {
 		r := &a.Records[i]
-		if r.Phase == berthv1alpha1.PhasePublished {
-			first = nil
-		} else if first == nil && slices.Contains(r.Removed, name) {
-			first = r
+		switch {
+		case r.Phase == berthv1alpha1.PhasePublished:
+			at = time.Time{}
+		case slices.Contains(r.Forced, name) && !r.begins().IsZero():
+			at = r.begins().Add(time.Second)
 		}
 	}
-	return first
+	return at
 }
 
 // begins is the first time that the record has.

@@ -161,7 +161,7 @@ func (a *attempt) original(c *change) []string {
 // change that are missing only because they are drained or evicted.
 func (a *attempt) desired(c *change) int {
 	if a.Placement.Number >= 0 {
-		return a.Placement.Number
+		return max(a.Placement.Number, len(c.to))
 	}
 	n := len(c.to)
 	var pinned []string

@@ -123,7 +123,7 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"Placement Pages Published Entries Counted Last Edits Records Policies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
 		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                                                           reflect.TypeFor[framework.Published](),
 		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                                     reflect.TypeFor[framework.QueueAdmission](),
-		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince DecidedGeneration DecidedSince":                                                                                   reflect.TypeFor[framework.Timers](),
+		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince DecidedGeneration DecidedProfile DecidedSince":                                                                    reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {

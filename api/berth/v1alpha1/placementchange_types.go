@@ -179,6 +179,16 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	PublishedGeneration int64 `json:"publishedGeneration,omitempty"`
 
+	// forced are the names of those removed clusters that the Placement could not keep, whatever
+	// was edited, when the change began, sorted; at most the first 1,000. Only records that are
+	// written before the change is published have them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Forced []string `json:"forced,omitempty"`
+
 	// profile is the scheduler profile that decided the change.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -442,6 +442,11 @@ func (in *PlacementChangeSpec) DeepCopyInto(out *PlacementChangeSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Forced != nil {
+		in, out := &in.Forced, &out.Forced
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Approval != nil {
 		in, out := &in.Approval, &out.Approval
 		*out = new(ChangeApproval)

@@ -135,9 +135,10 @@ type Timers struct {
 	// DisruptionPolicy published and ready, by name; zero for one that is not ready. Clusters that
 	// were added long ago are not in it. Nil without policies.
 	ReadySince map[string]time.Time `json:"readySince,omitzero"`
-	// DecidedGeneration is the Placement's generation that attempts decide, and DecidedSince the
-	// time of the first of them.
+	// DecidedGeneration is the Placement's generation that attempts decide, DecidedProfile its
+	// profile, and DecidedSince the time of the first of them.
 	DecidedGeneration int64     `json:"decidedGeneration,omitempty"`
+	DecidedProfile    string    `json:"decidedProfile,omitempty"`
 	DecidedSince      time.Time `json:"decidedSince,omitzero"`
 }
 

@@ -150,7 +150,7 @@ var _ = Describe("A PlacementChange", func() {
 		for field, value := range map[string]string{
 			"placement": `"other"`, "revision": "2", "firstRevision": "1", "from": `"` + strings.Repeat("1", 64) + `"`,
 			"to": `"` + strings.Repeat("1", 64) + `"`, "clusters": "2", "added": `["b"]`, "removed": `["b"]`, "addedCount": "2",
-			"removedCount": "2", "delta": `"AAAA"`, "truncated": "true", "edited": "true", "publishedGeneration": "1", "returned": `["a"]`,
+			"removedCount": "2", "delta": `"AAAA"`, "truncated": "true", "edited": "true", "publishedGeneration": "1", "returned": `["a"]`, "forced": `["a"]`,
 			"removals": `[{"time": "2026-08-01T12:00:00Z", "clusters": 1}]`, "cause": `"start"`, "placementGeneration": "2", "profile": `"other"`,
 		} {
 			err := hub.Patch(ctx, record.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec": {"`+field+`": `+value+`}}`)))
