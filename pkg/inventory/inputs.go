@@ -62,11 +62,10 @@ type ReadinessInput struct {
 	Source string `json:"source"`
 	// Replaces is true if Objects and Failures are all that is known of the source from now on;
 	// otherwise Objects are changed objects.
-	Replaces           bool          `json:"replaces,omitempty"`
-	InClusterNamespace bool          `json:"inClusterNamespace,omitempty"`
-	Objects            []ReadyObject `json:"objects,omitempty"`
-	// Failures are why the objects of single namespaces are not kept, Failure why the source cannot
-	// be read.
+	Replaces bool          `json:"replaces,omitempty"`
+	Objects  []ReadyObject `json:"objects,omitempty"`
+	// Failures are why the objects for single namespaces are not kept, Failure why the source
+	// cannot be read.
 	Failures map[string]string `json:"failures,omitempty"`
 	Failure  string            `json:"failure,omitempty"`
 	// Deleted is an object that was deleted. Forgotten is true if no policy uses the source.
@@ -176,7 +175,7 @@ func (inv *Inventory) applyReadiness(in *ReadinessInput) []Key {
 	case in.Forgotten:
 		delete(inv.readiness, in.Source)
 	case in.Replaces:
-		inv.readiness[in.Source] = newReadinessSource(in.InClusterNamespace, in.Objects, in.Failures)
+		inv.readiness[in.Source] = newReadinessSource(in.Objects, in.Failures)
 		return inv.waitingForAll(in.Source)
 	case in.Failure != "":
 		inv.readiness[in.Source] = &readinessSource{failure: in.Failure}
@@ -303,7 +302,7 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 func (s *readinessSource) contents(name string, add func(Input)) {
 	in := &ReadinessInput{Source: name, Failure: s.failure}
 	if s.failure == "" {
-		in.Replaces, in.InClusterNamespace, in.Failures = true, s.inClusterNamespace, maps.Clone(s.failures)
+		in.Replaces, in.Failures = true, maps.Clone(s.failures)
 	}
 	for _, namespace := range sortedKeys(s.objects) {
 		for _, object := range sortedKeys(s.objects[namespace]) {
