@@ -37,7 +37,8 @@ type readinessSource struct {
 }
 
 // readinessScope has the objects for the Placements of one namespace on one cluster, and the
-// numbers of them that count for Placements. The numbers follow each event, so that a Snapshot need not match objects.
+// numbers of them that count for Placements. The numbers follow each event, so that a Snapshot need
+// not match objects.
 type readinessScope struct {
 	objects []*readyObject
 	counts  map[changes.Requirement]*requirementCounts

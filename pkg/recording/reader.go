@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/berth-dev/berth/pkg/boundedfile"
 )
 
 // maxLine is the longest line that a reader accepts, in bytes. Objects are far smaller.
@@ -154,7 +156,7 @@ func (r *Reader) Next() (*Entry, error) {
 }
 
 func (r *Reader) open() error {
-	file, err := os.Open(r.files[r.at].path)
+	file, err := boundedfile.Open(r.files[r.at].path, false)
 	if err != nil {
 		return err
 	}

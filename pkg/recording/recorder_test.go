@@ -306,6 +306,13 @@ func TestFolderErrors(t *testing.T) {
 	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no recording") {
 		t.Errorf("%v; want an error that there is no recording", err)
 	}
+	r, err := Open("/dev/zero")
+	if err == nil {
+		_, err = r.Next()
+	}
+	if err == nil || err.Error() != "/dev/zero is a device, not a file" {
+		t.Errorf("%v; want an error that it is a device", err)
+	}
 }
 
 // TestCutAndDamaged: a segment is read up to where a crash cut it off, and one with a changed byte
