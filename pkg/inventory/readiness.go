@@ -23,7 +23,11 @@ func (inv *Inventory) ReplaceReadiness(source string, objects []ReadyObject, fai
 	s := newReadinessSource(objects, failures)
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	inv.addReadiness(ReadinessInput{Source: source, Replaces: true, Objects: objects, Failures: maps.Clone(failures)})
+	if inv.options.OnInput != nil {
+		for _, in := range readinessInputs(source, objects, failures) {
+			inv.addReadiness(*in)
+		}
+	}
 	inv.readiness[source] = s
 	return inv.waitingForAll(source)
 }

@@ -130,6 +130,38 @@ func TestReadinessAffects(t *testing.T) {
 	expect("a list after the change", false, inv.ReplaceReadiness("apps", nil, nil))
 }
 
+// TestReadinessInputs: a list becomes inputs of few objects, each for the Placements of one
+// namespace, so that a recording can divide them.
+func TestReadinessInputs(t *testing.T) {
+	var inputs []Input
+	live := New(Options{OnInput: func(in Input) { inputs = append(inputs, in) }})
+	var objects []ReadyObject
+	for i := range 3*maxReadinessInput + 1 {
+		objects = append(objects, forPlacements([]string{"a", "b"}[i%2], object("c1", fmt.Sprint(i), "c1", true, nil)))
+	}
+	live.ReplaceReadiness("apps", objects, map[string]string{"bad": "too many"})
+	replayed := New(Options{})
+	for _, in := range inputs {
+		for _, o := range in.Readiness.Objects {
+			if len(in.Readiness.Objects) > maxReadinessInput || o.PlacementNamespace != in.Readiness.Objects[0].PlacementNamespace {
+				t.Errorf("an input has %d objects, of %s and %s", len(in.Readiness.Objects), in.Readiness.Objects[0].PlacementNamespace, o.PlacementNamespace)
+			}
+		}
+		replayed.Apply(in)
+	}
+	contents := func(inv *Inventory) (all []ReadinessInput) {
+		inv.Contents(func(_ int64, inputs []Input) {
+			for _, in := range inputs {
+				all = append(all, *in.Readiness)
+			}
+		})
+		return all
+	}
+	if diff := cmp.Diff(contents(live), contents(replayed)); diff != "" || len(inputs) != 5 {
+		t.Errorf("%d inputs (-live +replayed):\n%s", len(inputs), diff)
+	}
+}
+
 // TestReadinessSources: a source is used as long as a policy names it.
 func TestReadinessSources(t *testing.T) {
 	inv := New(Options{})

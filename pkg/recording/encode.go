@@ -289,7 +289,7 @@ func (d *Decoder) addSize(e *Entry, in inventory.Input) {
 		}
 	case e.Readiness != nil:
 		key.Key = inventory.Key{Namespace: e.Readiness.Source}
-		if len(e.Readiness.Objects) == 1 && !e.Readiness.Replaces {
+		if len(e.Readiness.Objects) > 0 {
 			key.Key, key.objectKey.kind = e.Readiness.Objects[0].Key, e.Readiness.Source
 		}
 	case in.Kind == inventory.InputDeleted:

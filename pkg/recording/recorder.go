@@ -337,7 +337,7 @@ func (r *Recorder) finish() {
 // Stats are totals since the start.
 type Stats struct {
 	// Entries were written, Lost were not. Failures counts errors of the disk. Bytes is the size of
-	// the recording when the last segment began.
+	// the recording when the last file began.
 	Entries, Lost, Failures, Bytes int64
 	// CPU is the processor time of encoding, compressing and writing.
 	CPU time.Duration

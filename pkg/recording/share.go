@@ -130,10 +130,12 @@ func (e *Entry) share() (string, class) {
 
 func shareOfReadiness(in *inventory.ReadinessInput) string {
 	switch {
-	case in == nil || in.Replaces || len(in.Objects) != 1 && in.Deleted == nil:
+	case in == nil:
 		return ""
 	case in.Deleted != nil:
 		return in.Deleted.Namespace
+	case len(in.Objects) == 0:
+		return ""
 	case in.Objects[0].PlacementNamespace != "":
 		return in.Objects[0].PlacementNamespace
 	}
@@ -196,8 +198,8 @@ func sizeOfValue(v reflect.Value, depth int) (size int64) {
 	case reflect.Pointer, reflect.Interface:
 		return sizeOfValue(v.Elem(), depth+1)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			size += sizeOfValue(v.Field(i), depth+1)
+		for _, field := range v.Fields() {
+			size += sizeOfValue(field, depth+1)
 		}
 	case reflect.Slice, reflect.Array:
 		size = int64(v.Len()) * int64(v.Type().Elem().Size())
