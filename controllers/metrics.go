@@ -129,7 +129,7 @@ var (
 	}, func() float64 { return recordingStats().CPU.Seconds() })
 	recordingBytes = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "berth_recording_size_bytes",
-		Help: "Size of the recording on disk when its last segment began.",
+		Help: "Size of the recording on disk when its last file began.",
 	}, func() float64 { return float64(recordingStats().Bytes) })
 	stuckChanges = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_progress_deadlines_exceeded_total",

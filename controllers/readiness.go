@@ -28,8 +28,9 @@ import (
 )
 
 // Bounds of the objects of a readiness source. A source with more than maxReadinessObjects counts
-// as one that cannot be read. Objects of a namespace with more than maxNamespaceObjects do not
-// count. Once it has no more than fewNamespaceObjects, all objects are listed again.
+// as one that cannot be read. Objects for the Placements of a namespace with more than
+// maxNamespaceObjects do not count. Once it has no more than fewNamespaceObjects, all objects are
+// listed again.
 const (
 	maxReadinessObjects = 200_000
 	maxNamespaceObjects = 100_000
@@ -226,12 +227,15 @@ type readinessStore struct {
 	stop    context.CancelFunc
 	source  *readiness.Source
 	watches *readinessWatches
-	// count is the number of objects of namespaces that did not fail. counts has all objects by
-	// namespace, failed the namespaces with too many.
-	count   int
-	counts  map[string]int
-	failed  map[string]string
-	failure error
+	// count is the number of objects for namespaces that did not fail. counts has all objects by
+	// the namespace of the Placements for which they count, failed the namespaces with too many.
+	// Objects that count for none are in neither.
+	count  int
+	counts map[string]int
+	failed map[string]string
+	// namespaces are those of the Placements for which objects in clusters' namespaces count.
+	namespaces map[inventory.Key]string
+	failure    error
 	// again is true if the watch was ended to list all objects again.
 	again bool
 }
@@ -263,7 +267,28 @@ func (s *readinessStore) read(object any) inventory.ReadyObject {
 	if !ok {
 		return inventory.ReadyObject{}
 	}
-	return inventory.ReadyObject{Key: inventory.Key{Namespace: o.Namespace, Name: o.Name}, Labels: o.Labels, Cluster: o.cluster, Ready: o.ready}
+	read := inventory.ReadyObject{Key: inventory.Key{Namespace: o.Namespace, Name: o.Name}, Labels: o.Labels, Cluster: o.cluster, Ready: o.ready}
+	if s.source.InClusterNamespace {
+		read.PlacementNamespace = s.namespaceOf(o)
+	}
+	return read
+}
+
+// namespaceOf returns the namespace of the Placements for which an object counts; empty for none.
+func (s *readinessStore) namespaceOf(object any) string {
+	named, err := meta.Accessor(object)
+	if err != nil {
+		return ""
+	}
+	return s.source.PlacementNamespace(named.GetNamespace(), named.GetLabels())
+}
+
+// knownNamespace returns what namespaceOf returned for the last state of an object.
+func (s *readinessStore) knownNamespace(key inventory.Key) string {
+	if s.source.InClusterNamespace {
+		return s.namespaces[key]
+	}
+	return key.Namespace
 }
 
 // ended reports whether the watch was stopped: then nothing more is stored.
@@ -277,7 +302,7 @@ func (s *readinessStore) Replace(list []any, _ string) error {
 	}
 	objects := make([]inventory.ReadyObject, 0, s.count)
 	for _, object := range list {
-		if s.failed[keyOf(object).Namespace] != "" {
+		if namespace := s.namespaceOf(object); namespace == "" || s.failed[namespace] != "" {
 			continue
 		}
 		if objects = append(objects, s.read(object)); s.ended() {
@@ -287,7 +312,7 @@ func (s *readinessStore) Replace(list []any, _ string) error {
 	w := s.watches
 	namespacesBefore := w.inventory.FailedReadinessNamespaces(s.source.Name)
 	before := w.inventory.ReadinessFailure(s.source.Name, "")
-	w.affected(w.inventory.ReplaceReadiness(s.source.Name, s.source.InClusterNamespace, objects, s.failed))
+	w.affected(w.inventory.ReplaceReadiness(s.source.Name, objects, s.failed))
 	if before != "" || !maps.Equal(namespacesBefore, s.failed) {
 		w.log.Info("The objects of a readiness source were listed", "source", s.source.Name, "objects", len(list))
 		w.changed(s.ctx, s.source.Name)
@@ -297,15 +322,39 @@ func (s *readinessStore) Replace(list []any, _ string) error {
 
 // countObjects counts the objects of a list, and finds the namespaces with too many.
 func (s *readinessStore) countObjects(list []any) {
-	s.count, s.counts, s.failed = len(list), map[string]int{}, map[string]string{}
+	s.count, s.counts, s.failed, s.namespaces = 0, map[string]int{}, map[string]string{}, map[inventory.Key]string{}
 	for _, object := range list {
-		s.counts[keyOf(object).Namespace]++
+		if namespace := s.namespaceOf(object); namespace != "" {
+			s.countObject(keyOf(object), namespace)
+		}
 	}
 	for namespace, n := range s.counts {
 		if n > maxNamespaceObjects {
 			s.count -= n
 			s.failed[namespace] = tooManyInNamespace(namespace)
 		}
+	}
+}
+
+// countObject counts an object for the Placements of a namespace, uncountObject counts it no more.
+func (s *readinessStore) countObject(key inventory.Key, namespace string) {
+	s.counts[namespace]++
+	if s.count++; s.source.InClusterNamespace {
+		s.namespaces[key] = namespace
+	}
+}
+
+func (s *readinessStore) uncountObject(key inventory.Key, namespace string) {
+	if s.counts[namespace]--; s.counts[namespace] == 0 {
+		delete(s.counts, namespace)
+	}
+	delete(s.namespaces, key)
+	switch {
+	case s.failed[namespace] == "":
+		s.count--
+	case s.counts[namespace] <= fewNamespaceObjects:
+		s.again = true
+		s.stop()
 	}
 }
 
@@ -324,24 +373,31 @@ func keyOf(object any) inventory.Key {
 
 // Add implements toolscache.ReflectorStore.
 func (s *readinessStore) Add(object any) error {
-	namespace := keyOf(object).Namespace
-	s.counts[namespace]++
+	key, namespace := keyOf(object), s.namespaceOf(object)
+	if namespace == "" {
+		return nil
+	}
+	s.countObject(key, namespace)
 	switch {
 	case s.failed[namespace] != "":
+		s.count--
 		return nil
 	case s.counts[namespace] > maxNamespaceObjects:
 		s.failNamespace(namespace)
 		return nil
-	}
-	if s.count++; s.count > maxReadinessObjects {
+	case s.count > maxReadinessObjects:
 		return s.fail()
 	}
-	return s.Update(object)
+	// The end of the watch interrupts evaluations.
+	if o := s.read(object); !s.ended() {
+		s.watches.affected(s.watches.inventory.SetReadiness(s.source.Name, o))
+	}
+	return nil
 }
 
-// failNamespace drops the objects of a namespace with too many.
+// failNamespace drops the objects for a namespace with too many.
 func (s *readinessStore) failNamespace(namespace string) {
-	s.count -= s.counts[namespace] - 1
+	s.count -= s.counts[namespace]
 	s.failed[namespace] = tooManyInNamespace(namespace)
 	if w := s.watches; !s.ended() {
 		w.log.Info("A namespace has too many objects of a readiness source, so they count as not ready", "source", s.source.Name, "namespace", namespace)
@@ -359,30 +415,25 @@ func (s *readinessStore) fail() error {
 
 // Update implements toolscache.ReflectorStore.
 func (s *readinessStore) Update(object any) error {
-	if s.failed[keyOf(object).Namespace] != "" {
-		return nil
+	key, namespace := keyOf(object), s.namespaceOf(object)
+	if known := s.knownNamespace(key); known != "" {
+		s.uncountObject(key, known)
+		if namespace != known && !s.ended() {
+			s.watches.affected(s.watches.inventory.DeleteReadiness(s.source.Name, key))
+		}
 	}
-	// The end of the watch interrupts evaluations.
-	if o := s.read(object); !s.ended() {
-		s.watches.affected(s.watches.inventory.SetReadiness(s.source.Name, o))
-	}
-	return nil
+	return s.Add(object)
 }
 
 // Delete implements toolscache.ReflectorStore.
 func (s *readinessStore) Delete(object any) error {
 	key := keyOf(object)
-	if s.counts[key.Namespace]--; s.counts[key.Namespace] == 0 {
-		delete(s.counts, key.Namespace)
+	namespace := s.knownNamespace(key)
+	if namespace == "" {
+		return nil
 	}
-	switch {
-	case s.failed[key.Namespace] == "":
-		if s.count--; !s.ended() {
-			s.watches.affected(s.watches.inventory.DeleteReadiness(s.source.Name, key))
-		}
-	case s.counts[key.Namespace] <= fewNamespaceObjects:
-		s.again = true
-		s.stop()
+	if s.uncountObject(key, namespace); s.failed[namespace] == "" && !s.ended() {
+		s.watches.affected(s.watches.inventory.DeleteReadiness(s.source.Name, key))
 	}
 	return nil
 }

@@ -256,3 +256,92 @@ func TestDeleteReadinessObject(t *testing.T) {
 		t.Errorf("%v, not ready: %s", err, w.notReady())
 	}
 }
+
+// TestWorksOfOtherTenants: ManifestWorks count for the Placements of the namespace that their label
+// gives. Those of other tenants on the same clusters change nothing, however many there are.
+func TestWorksOfOtherTenants(t *testing.T) {
+	w := newTestWatches(t)
+	w.inventory.Update(usesSource("manifestwork"))
+	var affected []inventory.Key
+	reported := 0
+	w.affected = func(keys []inventory.Key) { affected = append(affected, keys...) }
+	w.changed = func(context.Context, string) { reported++ }
+	pl := fixture.Placement("ns", "p").Obj()
+	pl.UID = "u1"
+	w.inventory.Update(pl)
+	record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p-1", UID: "r1", ResourceVersion: "5", OwnerReferences: []metav1.OwnerReference{
+		{Kind: "Placement", Name: "p", UID: "u1", Controller: new(true)},
+	}}}
+	record.Status.Phase = berthv1alpha1.PhaseProgressing
+	w.inventory.Update(record)
+	w.inventory.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("a", "b").Obj())
+	w.inventory.SetPublished(w.inventory.Subject(inventory.Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"a", "b"}})
+	work := func(cluster, name, replicaSet string, ready bool) *readinessObject {
+		o := &readinessObject{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: name}, cluster: cluster, ready: ready}
+		if replicaSet != "" {
+			o.Labels = map[string]string{"work.open-cluster-management.io/manifestworkreplicaset": replicaSet}
+		}
+		return o
+	}
+	store := &readinessStore{ctx: t.Context(), stop: func() {}, source: w.sources["manifestwork"], watches: w}
+	mine := []any{work("a", "mine", "ns.web", true), work("b", "mine", "ns.web", false)}
+	const want = "map[b:manifestwork: 0 of 1 objects ready]"
+	expect := func(step string) {
+		t.Helper()
+		reason, why := (&DisruptionPolicyReconciler{Inventory: w.inventory}).unusable(usesSource("manifestwork"))
+		if got := w.notReady(); got != want || reason != "" || len(affected) > 0 || reported > 0 {
+			t.Errorf("%s: not ready %s; policy %s %s; affected %v; reported %d times", step, got, reason, why, affected, reported)
+		}
+		affected, reported = nil, 0
+	}
+	if err := store.Replace(mine, ""); err != nil {
+		t.Fatal(err)
+	}
+	affected, reported = nil, 0
+	expect("without others")
+	others := []any{work("a", "not-ready", "evil.web", false), work("b", "prefix", "ns2.web", false), work("a", "no-label", "", false), work("b", "empty", ".ns", true), work("b", "ready", "evil.web", true)}
+	for _, o := range others {
+		if err := store.Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("added by others")
+	if err := errors.Join(store.Update(work("a", "not-ready", "evil.web", true)), store.Update(work("a", "no-label", "evil.web", true)), store.Update(work("b", "empty", "", true))); err != nil {
+		t.Fatal(err)
+	}
+	expect("updated by others")
+	for _, o := range others {
+		if err := store.Delete(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("deleted by others")
+	list := append(mine, others...)
+	for i := range maxNamespaceObjects + 1 {
+		list = append(list, work("a", fmt.Sprint("many-", i), "evil.web", false))
+	}
+	for i := range maxReadinessObjects {
+		list = append(list, work("a", fmt.Sprint("none-", i), "", false))
+	}
+	if err := store.Replace(list, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.notReady(); got != want || w.inventory.ReadinessFailure("manifestwork", "ns") != "" || w.inventory.ReadinessFailure("manifestwork", "evil") == "" {
+		t.Errorf("with too many of others: %s, %q, %q", got, w.inventory.ReadinessFailure("manifestwork", "ns"), w.inventory.ReadinessFailure("manifestwork", "evil"))
+	}
+
+	// An object that changes sides leaves the one and joins the other.
+	if err := store.Replace(mine, ""); err != nil {
+		t.Fatal(err)
+	}
+	for step, tc := range []struct{ of, want string }{
+		{"evil.web", "map[b:manifestwork: no object matches]"}, {"ns.web", "map[]"}, {"", "map[b:manifestwork: no object matches]"}, {"ns.web", "map[]"},
+	} {
+		if err := store.Update(work("b", "mine", tc.of, true)); err != nil || w.notReady() != tc.want {
+			t.Errorf("step %d, %q: %v, not ready %s, want %s", step, tc.of, err, w.notReady(), tc.want)
+		}
+	}
+	if err := errors.Join(store.Delete(mine[0]), store.Delete(mine[1])); err != nil || store.count != 0 || len(store.counts)+len(store.namespaces) != 0 {
+		t.Errorf("after all are deleted: %v, %d, %v, %v", err, store.count, store.counts, store.namespaces)
+	}
+}

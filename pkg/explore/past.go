@@ -114,7 +114,9 @@ func (p *past) state(ctx context.Context, name string) (*frozenView, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := newFrozenView(newWorld(s.Inventory, replayed{s}, func() time.Time { return at }))
+	w := newWorld(s.Inventory, replayed{s}, func() time.Time { return at })
+	w.notRecorded = s.NotRecorded
+	v := newFrozenView(w)
 	if p.states = append(p.states, pastState{at, v}); len(p.states) > maxStates {
 		p.states = p.states[1:]
 	}

@@ -37,6 +37,8 @@ type world struct {
 	decider   decider
 	// now returns the time of the state.
 	now func() time.Time
+	// notRecorded returns why the spec of a Placement is unknown; nil except in the past.
+	notRecorded func(types.NamespacedName) string
 	// published are the clusters of each Placement that countPublished counted. onPages is the
 	// number of published decisions of each cluster, also of one that is known by its name only.
 	published map[types.NamespacedName][]string
@@ -183,6 +185,11 @@ func (w *world) placementRow(key types.NamespacedName) (PlacementRow, bool) {
 	subject := w.inventory.Subject(key)
 	if subject == nil {
 		return PlacementRow{}, false
+	}
+	if w.notRecorded != nil {
+		if why := w.notRecorded(key); why != "" {
+			return PlacementRow{Placement: key.String(), Selected: len(published(subject)), States: []string{StateUndecided}, Message: why}, true
+		}
 	}
 	pl := subject.Placement
 	row := PlacementRow{Placement: key.String(), Wanted: pl.Spec.NumberOfClusters, Selected: len(published(subject))}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,13 +61,12 @@ const (
 // ReadinessInput is one change of a readiness source.
 type ReadinessInput struct {
 	Source string `json:"source"`
-	// Replaces is true if Objects and Failures are all that is known of the source from now on;
-	// otherwise Objects are changed objects.
-	Replaces           bool          `json:"replaces,omitempty"`
-	InClusterNamespace bool          `json:"inClusterNamespace,omitempty"`
-	Objects            []ReadyObject `json:"objects,omitempty"`
-	// Failures are why the objects of single namespaces are not kept, Failure why the source cannot
-	// be read.
+	// Replaces is true if Failures are all that is known of the source from now on. Objects are
+	// changed objects, all for the Placements of one namespace.
+	Replaces bool          `json:"replaces,omitempty"`
+	Objects  []ReadyObject `json:"objects,omitempty"`
+	// Failures are why the objects for single namespaces are not kept, Failure why the source
+	// cannot be read.
 	Failures map[string]string `json:"failures,omitempty"`
 	Failure  string            `json:"failure,omitempty"`
 	// Deleted is an object that was deleted. Forgotten is true if no policy uses the source.
@@ -176,7 +176,7 @@ func (inv *Inventory) applyReadiness(in *ReadinessInput) []Key {
 	case in.Forgotten:
 		delete(inv.readiness, in.Source)
 	case in.Replaces:
-		inv.readiness[in.Source] = newReadinessSource(in.InClusterNamespace, in.Objects, in.Failures)
+		inv.readiness[in.Source] = newReadinessSource(in.Objects, in.Failures)
 		return inv.waitingForAll(in.Source)
 	case in.Failure != "":
 		inv.readiness[in.Source] = &readinessSource{failure: in.Failure}
@@ -301,16 +301,39 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 
 // contents adds the inputs that lead to the current state of a readiness source.
 func (s *readinessSource) contents(name string, add func(Input)) {
-	in := &ReadinessInput{Source: name, Failure: s.failure}
-	if s.failure == "" {
-		in.Replaces, in.InClusterNamespace, in.Failures = true, s.inClusterNamespace, maps.Clone(s.failures)
+	if s.failure != "" {
+		add(Input{Kind: InputReadiness, Readiness: &ReadinessInput{Source: name, Failure: s.failure}})
+		return
 	}
+	var all []ReadyObject
 	for _, namespace := range sortedKeys(s.objects) {
 		for _, object := range sortedKeys(s.objects[namespace]) {
-			in.Objects = append(in.Objects, s.objects[namespace][object].whole())
+			all = append(all, s.objects[namespace][object].whole())
 		}
 	}
-	add(Input{Kind: InputReadiness, Readiness: in})
+	for _, in := range readinessInputs(name, all, s.failures) {
+		add(Input{Kind: InputReadiness, Readiness: in})
+	}
+}
+
+// maxReadinessInput is how many objects an input has at most. All are for the Placements of one
+// namespace.
+const maxReadinessInput = 100
+
+// readinessInputs returns the inputs that replace all that is known of a source.
+func readinessInputs(source string, all []ReadyObject, failures map[string]string) []*ReadinessInput {
+	inputs := []*ReadinessInput{{Source: source, Replaces: true, Failures: maps.Clone(failures)}}
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b ReadyObject) int { return strings.Compare(a.scope().Namespace, b.scope().Namespace) })
+	for len(sorted) > 0 {
+		n := 1
+		for n < min(len(sorted), maxReadinessInput) && sorted[n].scope().Namespace == sorted[0].scope().Namespace {
+			n++
+		}
+		inputs = append(inputs, &ReadinessInput{Source: source, Objects: sorted[:n:n]})
+		sorted = sorted[n:]
+	}
+	return inputs
 }
 
 func (inv *Inventory) namesOf(indexes []int) []string {

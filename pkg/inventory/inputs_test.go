@@ -20,14 +20,14 @@ func TestReadinessInputs(t *testing.T) {
 	}
 	for _, step := range []func(){
 		func() {
-			inv.ReplaceReadiness("argocd", false, []inventory.ReadyObject{object("ns", "a", "paris", true)}, map[string]string{"bad": "too many"})
+			inv.ReplaceReadiness("argocd", []inventory.ReadyObject{object("ns", "a", "paris", true)}, map[string]string{"bad": "too many"})
 		},
 		func() { inv.SetReadiness("argocd", object("ns", "b", "rome", false)) },
 		func() { inv.SetReadiness("argocd", object("ns", "b", "rome", false)) },
 		func() { inv.DeleteReadiness("argocd", inventory.Key{Namespace: "ns", Name: "a"}) },
 		func() { inv.FailReadinessNamespace("argocd", "ns", "forbidden") },
 		func() { inv.FailReadiness("argocd", "no such kind") },
-		func() { inv.ReplaceReadiness("work", true, nil, nil) },
+		func() { inv.ReplaceReadiness("work", nil, nil) },
 		func() { inv.ForgetReadiness("argocd") },
 	} {
 		step()

@@ -17,13 +17,17 @@ import (
 const clusterSource = "cluster"
 
 // ReplaceReadiness stores all objects of a readiness source after they were listed. failures are
-// why the objects of single namespaces are not kept. It returns the affected Placements: those with
-// a change in progress that use the source.
-func (inv *Inventory) ReplaceReadiness(source string, inClusterNamespace bool, objects []ReadyObject, failures map[string]string) []Key {
-	s := newReadinessSource(inClusterNamespace, objects, failures)
+// why the objects for single namespaces are not kept. It returns the affected Placements: those
+// with a change in progress that use the source.
+func (inv *Inventory) ReplaceReadiness(source string, objects []ReadyObject, failures map[string]string) []Key {
+	s := newReadinessSource(objects, failures)
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	inv.addReadiness(ReadinessInput{Source: source, Replaces: true, InClusterNamespace: inClusterNamespace, Objects: objects, Failures: maps.Clone(failures)})
+	if inv.options.OnInput != nil {
+		for _, in := range readinessInputs(source, objects, failures) {
+			inv.addReadiness(*in)
+		}
+	}
 	inv.readiness[source] = s
 	return inv.waitingForAll(source)
 }
@@ -38,7 +42,7 @@ func (inv *Inventory) FailReadiness(source, why string) []Key {
 	return inv.waitingForAll(source)
 }
 
-// FailReadinessNamespace stores why the objects of one namespace are not kept: they count as not
+// FailReadinessNamespace stores why the objects for one namespace are not kept: they count as not
 // ready until ReplaceReadiness. It returns the affected Placements.
 func (inv *Inventory) FailReadinessNamespace(source, namespace, why string) []Key {
 	inv.mu.Lock()
@@ -71,7 +75,7 @@ func (inv *Inventory) SetReadiness(source string, object ReadyObject) []Key {
 		return nil
 	}
 	before, after := s.set(object)
-	if before == nil && after == nil || before != nil && after != nil && before.cluster == after.cluster && before.ready == after.ready && before.labels == after.labels && before.tooManyLabels == after.tooManyLabels {
+	if before == nil && after == nil || before != nil && after != nil && before.cluster == after.cluster && before.namespace == after.namespace && before.ready == after.ready && before.labels == after.labels && before.tooManyLabels == after.tooManyLabels {
 		return nil
 	}
 	inv.addReadiness(ReadinessInput{Source: source, Objects: []ReadyObject{object}})
@@ -103,14 +107,14 @@ func (inv *Inventory) ReadinessFailure(source, namespace string) string {
 		return ""
 	case s == nil:
 		return "not read yet"
-	case s.failure != "" || s.inClusterNamespace:
+	case s.failure != "":
 		return s.failure
 	default:
 		return s.failures[namespace]
 	}
 }
 
-// FailedReadinessNamespaces returns why the objects of single namespaces are not kept.
+// FailedReadinessNamespaces returns why the objects for single namespaces are not kept.
 func (inv *Inventory) FailedReadinessNamespaces(source string) map[string]string {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -145,7 +149,7 @@ func (inv *Inventory) waitingFor(source string, states ...*readyObject) []Key {
 			continue
 		}
 		for p := range inv.progressingOn(o.cluster) {
-			if inv.readiness[source].inClusterNamespace || p.key.Namespace == o.name.Namespace {
+			if p.key.Namespace == o.namespace {
 				inv.addWaiting(p, source, affected, func(r *changes.Readiness) bool { return o.matches(p, r) })
 			}
 		}
@@ -242,20 +246,16 @@ func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string
 		return r.Unready(count.objects, count.ready), true
 	}
 	source := inv.readiness[r.Source]
-	scope := Key{Namespace: p.key.Namespace, Name: cluster}
 	switch {
 	case source == nil:
 		return r.Source + ": not read yet", false
 	case source.failure != "":
 		return r.Source + ": " + source.failure, false
-	case source.inClusterNamespace:
-		scope.Namespace = cluster
-	}
-	if failure := source.failures[scope.Namespace]; failure != "" {
-		return r.Source + ": " + failure, false
+	case source.failures[p.key.Namespace] != "":
+		return r.Source + ": " + source.failures[p.key.Namespace], false
 	}
 	count := readyCount{}
-	if objects := source.scopes[scope]; objects != nil {
+	if objects := source.scopes[Key{Namespace: p.key.Namespace, Name: cluster}]; objects != nil {
 		count = objects.count(p, r)
 	}
 	return r.Unready(count.objects, count.ready), true

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 type ReadyObject struct {
 	Key    `json:"key"`
 	Labels map[string]string `json:"labels,omitempty"`
+	// PlacementNamespace is the namespace of the Placements for which the object counts; empty if
+	// that is the object's own.
+	PlacementNamespace string `json:"placementNamespace,omitempty"`
 	// Cluster is empty if the object belongs to no cluster.
 	Cluster string `json:"cluster,omitempty"`
 	Ready   bool   `json:"ready,omitempty"`
@@ -22,18 +26,19 @@ type ReadyObject struct {
 
 // readinessSource has the objects of one readiness source. Objects without a cluster are not kept.
 type readinessSource struct {
-	inClusterNamespace bool
-	// failure is why the source cannot be read; empty if it can. failures are why the objects of
-	// single namespaces are not kept.
+	// failure is why the source cannot be read; empty if it can. failures are why the objects for
+	// Placements of single namespaces are not kept.
 	failure  string
 	failures map[string]string
-	// objects are by namespace, then name. scopes are the same objects, by namespace and cluster.
+	// objects are by namespace, then name. scopes are the same objects, by the namespace of the
+	// Placements and cluster.
 	objects map[string]map[string]*readyObject
 	scopes  map[Key]*readinessScope
 }
 
-// readinessScope has the objects of one namespace for one cluster, and the numbers of them that
-// count for Placements. The numbers follow each event, so that a Snapshot need not match objects.
+// readinessScope has the objects for the Placements of one namespace on one cluster, and the
+// numbers of them that count for Placements. The numbers follow each event, so that a Snapshot need
+// not match objects.
 type readinessScope struct {
 	objects []*readyObject
 	counts  map[changes.Requirement]*requirementCounts
@@ -58,8 +63,10 @@ const maxReadyCounts = 1000
 // readyObject is a ReadyObject in little memory: there may be one for each application of each
 // cluster.
 type readyObject struct {
-	name   Key
-	labels labelText
+	name Key
+	// namespace is that of the Placements for which it counts.
+	namespace string
+	labels    labelText
 	// tooManyLabels is true if the labels are not kept. Then the object matches every selector, and
 	// it is not ready.
 	tooManyLabels bool
@@ -80,10 +87,13 @@ func newReadyObject(o ReadyObject) *readyObject {
 	for key, value := range o.Labels {
 		size += len(key) + len(value)
 	}
+	kept := &readyObject{name: o.Key, namespace: o.scope().Namespace, cluster: o.Cluster}
 	if size > maxLabelBytes || o.TooManyLabels {
-		return &readyObject{name: o.Key, labels: textOfLabels(nil), tooManyLabels: true, cluster: o.Cluster}
+		kept.labels, kept.tooManyLabels = textOfLabels(nil), true
+	} else {
+		kept.labels, kept.ready = textOfLabels(o.Labels), o.Ready
 	}
-	return &readyObject{name: o.Key, labels: textOfLabels(o.Labels), cluster: o.Cluster, ready: o.Ready}
+	return kept
 }
 
 func (o *readyObject) matches(p *placement, r *changes.Readiness) bool {
@@ -93,6 +103,9 @@ func (o *readyObject) matches(p *placement, r *changes.Readiness) bool {
 // whole returns what is kept of an object.
 func (o *readyObject) whole() ReadyObject {
 	all := ReadyObject{Key: o.name, Cluster: o.cluster, Ready: o.ready, TooManyLabels: o.tooManyLabels, Labels: map[string]string{}}
+	if o.namespace != o.name.Namespace {
+		all.PlacementNamespace = o.namespace
+	}
 	for rest := o.labels.Value(); rest != ""; {
 		var key, value string
 		key, rest, _ = strings.Cut(rest, "\n")
@@ -134,11 +147,8 @@ func (t labelText) Has(label string) bool { _, has := t.Lookup(label); return ha
 func (t labelText) Get(label string) string { value, _ := t.Lookup(label); return value }
 
 // newReadinessSource returns a source with its objects, without those of namespaces that failed.
-func newReadinessSource(inClusterNamespace bool, objects []ReadyObject, failures map[string]string) *readinessSource {
-	s := &readinessSource{
-		inClusterNamespace: inClusterNamespace, failures: map[string]string{},
-		objects: map[string]map[string]*readyObject{}, scopes: map[Key]*readinessScope{},
-	}
+func newReadinessSource(objects []ReadyObject, failures map[string]string) *readinessSource {
+	s := &readinessSource{failures: map[string]string{}, objects: map[string]map[string]*readyObject{}, scopes: map[Key]*readinessScope{}}
 	maps.Copy(s.failures, failures)
 	for _, object := range objects {
 		s.set(object)
@@ -146,12 +156,16 @@ func newReadinessSource(inClusterNamespace bool, objects []ReadyObject, failures
 	return s
 }
 
-func (o *readyObject) scope() Key { return Key{Namespace: o.name.Namespace, Name: o.cluster} }
+func (o *readyObject) scope() Key { return Key{Namespace: o.namespace, Name: o.cluster} }
+
+func (o *ReadyObject) scope() Key {
+	return Key{Namespace: cmp.Or(o.PlacementNamespace, o.Namespace), Name: o.Cluster}
+}
 
 // set stores an object. after is nil if it is not kept.
 func (s *readinessSource) set(object ReadyObject) (before, after *readyObject) {
 	before = s.remove(object.Key)
-	if object.Cluster == "" || len(object.Cluster) > maxClusterName || s.failures[object.Namespace] != "" {
+	if object.Cluster == "" || len(object.Cluster) > maxClusterName || s.failures[object.scope().Namespace] != "" {
 		return before, nil
 	}
 	after = newReadyObject(object)
@@ -192,10 +206,12 @@ func (s *readinessSource) remove(key Key) *readyObject {
 	return object
 }
 
-// failNamespace drops the objects of a namespace and keeps no others of it.
+// failNamespace drops the objects for the Placements of a namespace and keeps no others of it.
 func (s *readinessSource) failNamespace(namespace, why string) {
-	for name := range s.objects[namespace] {
-		s.remove(Key{Namespace: namespace, Name: name})
+	for key, scope := range s.scopes {
+		for key.Namespace == namespace && len(scope.objects) > 0 {
+			s.remove(scope.objects[len(scope.objects)-1].name)
+		}
 	}
 	s.failures[namespace] = why
 }

@@ -29,41 +29,46 @@ func object(namespace, name, cluster string, ready bool, labels map[string]strin
 	return ReadyObject{Key: Key{Namespace: namespace, Name: name}, Labels: labels, Cluster: cluster, Ready: ready}
 }
 
+// forPlacements returns an object that counts for the Placements of a namespace.
+func forPlacements(namespace string, o ReadyObject) ReadyObject {
+	o.PlacementNamespace = namespace
+	return o
+}
+
 // TestNotReady: which of the published clusters c1, c2 and c3 are not ready, and why.
 func TestNotReady(t *testing.T) {
 	web, other := map[string]string{"app": "web", "of": "p"}, map[string]string{"app": "other", "of": "q"}
 	for name, tc := range map[string]struct {
-		policy    func(r *berthv1alpha1.ReadinessRequirement)
-		inCluster bool
-		objects   []ReadyObject
-		want      map[string]string
+		policy  func(r *berthv1alpha1.ReadinessRequirement)
+		objects []ReadyObject
+		want    map[string]string
 	}{
-		"one object each": {nil, false, []ReadyObject{object("ns", "a", "c1", true, nil), object("ns", "b", "c2", false, nil)},
+		"one object each": {nil, []ReadyObject{object("ns", "a", "c1", true, nil), object("ns", "b", "c2", false, nil)},
 			map[string]string{"c2": "apps: 0 of 1 objects ready", "c3": "apps: no object matches"}},
-		"all objects must be ready": {nil, false, []ReadyObject{object("ns", "a", "c1", true, nil), object("ns", "b", "c1", false, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)},
+		"all objects must be ready": {nil, []ReadyObject{object("ns", "a", "c1", true, nil), object("ns", "b", "c1", false, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)},
 			map[string]string{"c1": "apps: 1 of 2 objects ready"}},
-		"another namespace": {nil, false, []ReadyObject{object("else", "a", "c1", true, nil), object("ns", "b", "c2", true, nil), object("ns", "c", "c3", true, nil)},
+		"another namespace": {nil, []ReadyObject{object("else", "a", "c1", true, nil), object("ns", "b", "c2", true, nil), object("ns", "c", "c3", true, nil)},
 			map[string]string{"c1": "apps: no object matches"}},
-		"the clusters' namespaces": {nil, true, []ReadyObject{object("c1", "a", "c1", true, nil), object("c2", "b", "c2", true, nil), object("ns", "c", "c3", true, nil)},
+		"the clusters' namespaces": {nil, []ReadyObject{forPlacements("ns", object("c1", "a", "c1", true, nil)), forPlacements("ns", object("c2", "b", "c2", true, nil)), forPlacements("else", object("c2", "b2", "c2", false, nil)), forPlacements("else", object("c3", "c", "c3", true, nil))},
 			map[string]string{"c3": "apps: no object matches"}},
 		"a selector": {func(r *berthv1alpha1.ReadinessRequirement) {
 			r.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-		}, false, []ReadyObject{object("ns", "a", "c1", true, web), object("ns", "b", "c2", true, other), object("ns", "c", "c3", true, web), object("ns", "d", "c3", false, other)},
+		}, []ReadyObject{object("ns", "a", "c1", true, web), object("ns", "b", "c2", true, other), object("ns", "c", "c3", true, web), object("ns", "d", "c3", false, other)},
 			map[string]string{"c2": "apps: no object matches"}},
-		"the label of the Placement": {func(r *berthv1alpha1.ReadinessRequirement) { r.PlacementLabel = "of" }, false,
+		"the label of the Placement": {func(r *berthv1alpha1.ReadinessRequirement) { r.PlacementLabel = "of" },
 			[]ReadyObject{object("ns", "a", "c1", true, web), object("ns", "b", "c2", true, other), object("ns", "c", "c3", true, nil)},
 			map[string]string{"c2": "apps: no object matches", "c3": "apps: no object matches"}},
-		"an object without a cluster": {nil, false, []ReadyObject{object("ns", "a", "", true, nil), object("ns", "b", "c1", true, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)}, nil},
-		"too many labels": {func(r *berthv1alpha1.ReadinessRequirement) { r.PlacementLabel = "of" }, false,
+		"an object without a cluster": {nil, []ReadyObject{object("ns", "a", "", true, nil), object("ns", "b", "c1", true, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)}, nil},
+		"too many labels": {func(r *berthv1alpha1.ReadinessRequirement) { r.PlacementLabel = "of" },
 			[]ReadyObject{object("ns", "a", "c1", true, map[string]string{"x": strings.Repeat("x", maxLabelBytes)}), object("ns", "b", "c2", true, web), object("ns", "c", "c3", true, web)},
 			map[string]string{"c1": "apps: 0 of 1 objects ready"}},
-		"a name that no cluster can have": {nil, false,
+		"a name that no cluster can have": {nil,
 			[]ReadyObject{object("ns", "a", strings.Repeat("c", maxClusterName+1), false, nil), object("ns", "b", "c1", true, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)}, nil},
-		"a source that is not read": {func(r *berthv1alpha1.ReadinessRequirement) { r.Source = "elsewhere" }, false, nil,
+		"a source that is not read": {func(r *berthv1alpha1.ReadinessRequirement) { r.Source = "elsewhere" }, nil,
 			map[string]string{"c1": "elsewhere: not read yet", "c2": "elsewhere: not read yet", "c3": "elsewhere: not read yet"}},
 		"an invalid selector": {func(r *berthv1alpha1.ReadinessRequirement) {
 			r.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}
-		}, false, []ReadyObject{object("ns", "a", "c1", true, nil)},
+		}, []ReadyObject{object("ns", "a", "c1", true, nil)},
 			map[string]string{"c1": "apps: no object matches", "c2": "apps: no object matches", "c3": "apps: no object matches"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +78,7 @@ func TestNotReady(t *testing.T) {
 			inv := New(Options{})
 			inv.Update(fixture.Placement("ns", "p").Obj())
 			inv.Update(readyPolicy(tc.policy))
-			inv.ReplaceReadiness("apps", tc.inCluster, tc.objects, nil)
+			inv.ReplaceReadiness("apps", tc.objects, nil)
 			inv.SetPublished(inv.Subject(Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"c1", "c2", "c3"}})
 			got := inv.Snapshot(Key{Namespace: "ns", Name: "p"}, fixture.Now, nil).NotReady
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -98,20 +103,23 @@ func TestReadinessAffects(t *testing.T) {
 			t.Errorf("%s affects %v, want %t", what, got, want)
 		}
 	}
-	expect("a list without a change in progress", false, inv.ReplaceReadiness("apps", false, nil, nil))
+	expect("a list without a change in progress", false, inv.ReplaceReadiness("apps", nil, nil))
 	record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p-1", UID: "r1", ResourceVersion: "5", OwnerReferences: []metav1.OwnerReference{
 		{Kind: "Placement", Name: "p", UID: "u1", Controller: new(true)},
 	}}}
 	record.Status.Phase = berthv1alpha1.PhaseProgressing
 	inv.Update(record)
 	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj())
-	expect("a list", true, inv.ReplaceReadiness("apps", false, nil, nil))
-	expect("a list of another source", false, inv.ReplaceReadiness("others", false, nil, nil))
+	expect("a list", true, inv.ReplaceReadiness("apps", nil, nil))
+	expect("a list of another source", false, inv.ReplaceReadiness("others", nil, nil))
 	expect("a new object", true, inv.SetReadiness("apps", object("ns", "a", "c1", false, nil)))
 	expect("the same object", false, inv.SetReadiness("apps", object("ns", "a", "c1", false, nil)))
 	expect("a ready object", true, inv.SetReadiness("apps", object("ns", "a", "c1", true, nil)))
 	expect("an object of a cluster that is not published", false, inv.SetReadiness("apps", object("ns", "b", "c2", true, nil)))
 	expect("an object of another namespace", false, inv.SetReadiness("apps", object("else", "a", "c1", true, nil)))
+	expect("an object in the cluster's namespace for other Placements", false, inv.SetReadiness("apps", forPlacements("else", object("c1", "a", "c1", true, nil))))
+	expect("an object in the cluster's namespace", true, inv.SetReadiness("apps", forPlacements("ns", object("c1", "a", "c1", true, nil))))
+	expect("the same for other Placements", true, inv.SetReadiness("apps", forPlacements("else", object("c1", "a", "c1", true, nil))))
 	expect("an object that is deleted", true, inv.DeleteReadiness("apps", Key{Namespace: "ns", Name: "a"}))
 	expect("an object that is deleted twice", false, inv.DeleteReadiness("apps", Key{Namespace: "ns", Name: "a"}))
 	expect("a failure", true, inv.FailReadiness("apps", "down"))
@@ -119,7 +127,39 @@ func TestReadinessAffects(t *testing.T) {
 	record = record.DeepCopy()
 	record.Status.Phase, record.ResourceVersion = berthv1alpha1.PhasePublished, "9"
 	inv.Update(record)
-	expect("a list after the change", false, inv.ReplaceReadiness("apps", false, nil, nil))
+	expect("a list after the change", false, inv.ReplaceReadiness("apps", nil, nil))
+}
+
+// TestReadinessInputs: a list becomes inputs of few objects, each for the Placements of one
+// namespace, so that a recording can divide them.
+func TestReadinessInputs(t *testing.T) {
+	var inputs []Input
+	live := New(Options{OnInput: func(in Input) { inputs = append(inputs, in) }})
+	var objects []ReadyObject
+	for i := range 3*maxReadinessInput + 1 {
+		objects = append(objects, forPlacements([]string{"a", "b"}[i%2], object("c1", fmt.Sprint(i), "c1", true, nil)))
+	}
+	live.ReplaceReadiness("apps", objects, map[string]string{"bad": "too many"})
+	replayed := New(Options{})
+	for _, in := range inputs {
+		for _, o := range in.Readiness.Objects {
+			if len(in.Readiness.Objects) > maxReadinessInput || o.PlacementNamespace != in.Readiness.Objects[0].PlacementNamespace {
+				t.Errorf("an input has %d objects, of %s and %s", len(in.Readiness.Objects), in.Readiness.Objects[0].PlacementNamespace, o.PlacementNamespace)
+			}
+		}
+		replayed.Apply(in)
+	}
+	contents := func(inv *Inventory) (all []ReadinessInput) {
+		inv.Contents(func(_ int64, inputs []Input) {
+			for _, in := range inputs {
+				all = append(all, *in.Readiness)
+			}
+		})
+		return all
+	}
+	if diff := cmp.Diff(contents(live), contents(replayed)); diff != "" || len(inputs) != 5 {
+		t.Errorf("%d inputs (-live +replayed):\n%s", len(inputs), diff)
+	}
 }
 
 // TestReadinessSources: a source is used as long as a policy names it.
@@ -141,7 +181,7 @@ func TestReadinessSources(t *testing.T) {
 	used(0)
 	inv.Update(readyPolicy(func(r *berthv1alpha1.ReadinessRequirement) { r.Source = "cluster" }))
 	used(0)
-	inv.ReplaceReadiness("apps", false, []ReadyObject{object("ns", "a", "c1", true, nil)}, nil)
+	inv.ReplaceReadiness("apps", []ReadyObject{object("ns", "a", "c1", true, nil)}, nil)
 	inv.ForgetReadiness("apps")
 	if got := inv.ReadinessFailure("apps", "ns"); got != "not read yet" {
 		t.Errorf("a forgotten source: %q", got)
@@ -160,7 +200,7 @@ func BenchmarkReadiness(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	inv.ReplaceReadiness("apps", false, objects, nil)
+	inv.ReplaceReadiness("apps", objects, nil)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	for i := 0; b.Loop(); i++ {
@@ -231,30 +271,27 @@ func TestFailedNamespace(t *testing.T) {
 		var objects []ReadyObject
 		for _, cluster := range []string{"c1", "c2"} {
 			for _, namespace := range []string{"ns", "other"} {
+				o := object(namespace, namespace+cluster, cluster, true, nil)
 				if inCluster {
-					namespace = cluster
+					o.Namespace, o.PlacementNamespace = cluster, namespace
 				}
-				objects = append(objects, object(namespace, namespace+cluster, cluster, true, nil))
+				objects = append(objects, o)
 			}
 		}
-		inv.ReplaceReadiness("apps", inCluster, objects, nil)
-		failed, wantNs, wantOther, wantPolicy := "ns", "map[c1:apps: too many c2:apps: too many]", "map[]", "too many"
-		if inCluster {
-			// The policies can be used; only one of the clusters is not ready.
-			failed, wantNs, wantOther, wantPolicy = "c1", "map[c1:apps: too many]", "map[c1:apps: too many]", ""
-		}
+		inv.ReplaceReadiness("apps", objects, nil)
+		const failed, wantNs, wantOther, wantPolicy = "ns", "map[c1:apps: too many c2:apps: too many]", "map[]", "too many"
 		for _, fails := range []func(){
 			func() { inv.FailReadinessNamespace("apps", failed, "too many") },
 			func() { inv.SetReadiness("apps", objects[0]) },
 			func() { inv.DeleteReadiness("apps", objects[0].Key) },
-			func() { inv.ReplaceReadiness("apps", inCluster, objects, map[string]string{failed: "too many"}) },
+			func() { inv.ReplaceReadiness("apps", objects, map[string]string{failed: "too many"}) },
 		} {
 			fails()
 			if got, other, policy := notReady("ns"), notReady("other"), inv.ReadinessFailure("apps", failed); got != wantNs || other != wantOther || policy != wantPolicy {
 				t.Errorf("in the clusters' namespaces %t: %s, other namespace %s, policies %q", inCluster, got, other, policy)
 			}
 		}
-		if inv.ReplaceReadiness("apps", inCluster, objects, nil); notReady("ns") != "map[]" || inv.ReadinessFailure("apps", failed) != "" {
+		if inv.ReplaceReadiness("apps", objects, nil); notReady("ns") != "map[]" || inv.ReadinessFailure("apps", failed) != "" {
 			t.Errorf("in the clusters' namespaces %t, when all objects are kept again: %s", inCluster, notReady("ns"))
 		}
 	}
@@ -281,7 +318,7 @@ func TestReadinessCounts(t *testing.T) {
 		requirements = append(requirements, r)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s := newReadinessSource(false, nil, nil)
+		s := newReadinessSource(nil, nil)
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			o := object("ns", rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "name"), rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(t, "cluster"),
 				rapid.Bool().Draw(t, "ready"), map[string]string{
@@ -334,7 +371,7 @@ func BenchmarkReadinessOfOneCluster(b *testing.B) {
 	}))
 	inv.Update(progressing(p))
 	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj())
-	inv.ReplaceReadiness("apps", false, objects, nil)
+	inv.ReplaceReadiness("apps", objects, nil)
 	for i := 0; b.Loop(); i++ {
 		o := objects[i%len(objects)]
 		o.Ready = i%2 == 0
@@ -384,7 +421,7 @@ func BenchmarkReadinessWhileProgressing(b *testing.B) {
 		inv.Update(progressing(p))
 		inv.SetPublished(inv.Subject(Key{Namespace: p.Namespace, Name: p.Name}), &framework.Published{Names: []string{"c1"}})
 	}
-	inv.ReplaceReadiness("apps", false, nil, nil)
+	inv.ReplaceReadiness("apps", nil, nil)
 	for i := 0; b.Loop(); i++ {
 		inv.SetReadiness("apps", object("ns-7", "a", "c1", i%2 == 0, nil))
 	}

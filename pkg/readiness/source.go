@@ -26,6 +26,8 @@ type Source struct {
 	// otherwise they are in the namespace of the Placement.
 	InClusterNamespace bool
 
+	// namespaceLabel has the namespace of the Placements for which such an object counts.
+	namespaceLabel string
 	cluster, ready *clustercel.ObjectExpression
 }
 
@@ -38,7 +40,10 @@ var builtIn = []config.ReadinessSource{
 	},
 	{
 		Name: "manifestwork", APIVersion: "work.open-cluster-management.io/v1", Kind: "ManifestWork", Namespace: config.ClusterNamespace,
-		Ready: "object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True' && c.?observedGeneration.orValue(object.metadata.generation) >= object.metadata.generation)",
+		// Its value is <namespace>.<name> of the ManifestWorkReplicaSet, which reads Placements of
+		// its own namespace.
+		PlacementNamespaceLabel: "work.open-cluster-management.io/manifestworkreplicaset",
+		Ready:                   "object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True' && c.?observedGeneration.orValue(object.metadata.generation) >= object.metadata.generation)",
 	},
 }
 
@@ -75,7 +80,7 @@ func compile(s config.ReadinessSource, at *field.Path) (*Source, error) {
 	}
 	source := &Source{
 		Name: s.Name, Kind: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Selector: selector,
-		InClusterNamespace: s.Namespace == config.ClusterNamespace,
+		InClusterNamespace: s.Namespace == config.ClusterNamespace, namespaceLabel: s.PlacementNamespaceLabel,
 	}
 	if !source.InClusterNamespace {
 		if source.cluster, err = clustercel.CompileString(s.Cluster); err != nil {
@@ -86,6 +91,17 @@ func compile(s config.ReadinessSource, at *field.Path) (*Source, error) {
 		return nil, fmt.Errorf("%s: %w", at.Child("ready"), err)
 	}
 	return source, nil
+}
+
+// PlacementNamespace returns the namespace of the Placements for which an object with this
+// namespace and these labels counts; empty if it counts for none.
+func (s *Source) PlacementNamespace(namespace string, of map[string]string) string {
+	if !s.InClusterNamespace {
+		return namespace
+	}
+	// A namespace has no dot.
+	placements, _, _ := strings.Cut(of[s.namespaceLabel], ".")
+	return placements
 }
 
 // Read returns the cluster of an object, empty if it has none, and whether it is ready. An object

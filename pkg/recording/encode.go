@@ -30,6 +30,10 @@ type objectKey struct {
 	inventory.Key
 }
 
+func keyOf(e *Entry) objectKey {
+	return objectKey{e.Kind, inventory.Key{Namespace: e.Namespace, Name: e.Name}}
+}
+
 // NewEncoder returns an encoder for a checkpoint.
 func NewEncoder() *Encoder { return &Encoder{last: map[objectKey]client.Object{}} }
 
@@ -41,7 +45,10 @@ type Written struct {
 }
 
 // Encode returns the entry of an input.
-func (c *Encoder) Encode(in inventory.Input) (Written, error) {
+func (c *Encoder) Encode(in inventory.Input) (Written, error) { return c.encode(in, false) }
+
+// encode returns the entry of an input, whose object may be reduced.
+func (c *Encoder) encode(in inventory.Input, isReduced bool) (Written, error) {
 	e := Written{Entry: &Entry{
 		Type: string(in.Kind), Number: in.Number, Namespace: in.Placement.Namespace, Name: in.Placement.Name, TaintTimes: in.TaintTimes,
 		Clusters: in.Clusters, KeepsLanded: in.KeepsLanded, Readiness: in.Readiness,
@@ -56,10 +63,15 @@ func (c *Encoder) Encode(in inventory.Input) (Written, error) {
 	if !ok {
 		return e, fmt.Errorf("unknown kind of object %T", in.Object)
 	}
-	e.Kind = kind.Name
+	e.Kind, e.Namespace, e.Name = kind.Name, in.Object.GetNamespace(), in.Object.GetName()
 	key := objectKey{kind.Name, client.ObjectKeyFromObject(in.Object)}
-	if in.Kind == inventory.InputDeleted {
-		e.Namespace, e.Name, e.UID = in.Object.GetNamespace(), in.Object.GetName(), in.Object.GetUID()
+	switch {
+	case in.Kind == inventory.InputDeleted:
+		e.UID = in.Object.GetUID()
+		delete(c.last, key)
+		return e, nil
+	case isReduced:
+		e.Object, e.Reduced = in.Object, true
 		delete(c.last, key)
 		return e, nil
 	}
@@ -70,7 +82,7 @@ func (c *Encoder) Encode(in inventory.Input) (Written, error) {
 	if status := statusOf(in.Object); status != nil {
 		c.last[key] = in.Object
 		if last != nil && onlyStatusDiffers(last, in.Object) {
-			e.Type, e.Namespace, e.Name, e.Status = TypeStatus, key.Namespace, key.Name, status
+			e.Type, e.Status = TypeStatus, status
 			e.Version, e.Generation, e.Annotations = in.Object.GetResourceVersion(), in.Object.GetGeneration(), annotationsOf(in.Object)
 			return e, nil
 		}
@@ -246,7 +258,55 @@ type Decoder struct {
 	hashes map[inventory.Key][]pageHash
 	// last has the objects of kinds with statusOf.
 	last map[objectKey]client.Object
+	// reduced are the objects of which only a reduced state is known.
+	reduced map[objectKey]bool
+	// sizes are those of what is kept, in bytes of text; size is their sum.
+	sizes map[sizeKey]int64
+	size  int64
 }
+
+// sizeKey names what an entry replaces: the status of an object is apart from the rest.
+type sizeKey struct {
+	kind string
+	objectKey
+}
+
+// Size is about how many bytes of text the inputs until now have that no later one replaces. Users
+// write most of them, so a reader bounds it.
+func (d *Decoder) Size() int64 { return d.size }
+
+// addSize adds the size of an entry.
+func (d *Decoder) addSize(e *Entry, in inventory.Input) {
+	key, size := sizeKey{e.Type, keyOf(e)}, int64(e.Size)
+	switch {
+	case in.Published != nil:
+		size = 0
+		for _, name := range in.Published.Names {
+			size += int64(len(name))
+		}
+		for name := range in.Published.Scores {
+			size += int64(len(name))
+		}
+	case e.Readiness != nil:
+		key.Key = inventory.Key{Namespace: e.Readiness.Source}
+		if len(e.Readiness.Objects) > 0 {
+			key.Key, key.objectKey.kind = e.Readiness.Objects[0].Key, e.Readiness.Source
+		}
+	case in.Kind == inventory.InputDeleted:
+		for _, kind := range []string{string(inventory.InputObject), TypeStatus} {
+			key.kind = kind
+			d.size -= d.sizes[key]
+			delete(d.sizes, key)
+		}
+		return
+	}
+	d.size += size - d.sizes[key]
+	d.sizes[key] = size
+}
+
+// IsReduced reports whether only a reduced state of the object of an entry is known, after Input
+// was called for the entry.
+func (d *Decoder) IsReduced(e *Entry) bool { return d.reduced[keyOf(e)] }
 
 type pageHash struct{ recorded, own uint64 }
 
@@ -279,12 +339,23 @@ func (d *Decoder) ownPages(namespace string, recorded map[string]uint64) map[str
 
 // NewDecoder returns a decoder for an empty inventory.
 func NewDecoder() *Decoder {
-	return &Decoder{published: map[inventory.Key]*framework.Published{}, hashes: map[inventory.Key][]pageHash{}, last: map[objectKey]client.Object{}}
+	return &Decoder{
+		published: map[inventory.Key]*framework.Published{}, hashes: map[inventory.Key][]pageHash{}, last: map[objectKey]client.Object{},
+		reduced: map[objectKey]bool{}, sizes: map[sizeKey]int64{},
+	}
 }
 
 // Input returns the input of an entry; false for an entry of another type, or of a kind that this
 // version does not know.
 func (d *Decoder) Input(e *Entry) (inventory.Input, bool, error) {
+	in, ok, err := d.input(e)
+	if ok && err == nil {
+		d.addSize(e, in)
+	}
+	return in, ok, err
+}
+
+func (d *Decoder) input(e *Entry) (inventory.Input, bool, error) {
 	in := inventory.Input{Kind: inventory.InputKind(e.Type), Number: e.Number, TaintTimes: e.TaintTimes, Clusters: e.Clusters, KeepsLanded: e.KeepsLanded, Readiness: e.Readiness}
 	switch in.Kind {
 	case inventory.InputObject, inventory.InputDeleted, TypeStatus:
@@ -315,7 +386,7 @@ func (d *Decoder) object(e *Entry, in inventory.Input) (inventory.Input, bool, e
 	if at < 0 {
 		return in, false, nil
 	}
-	key := objectKey{e.Kind, inventory.Key{Namespace: e.Namespace, Name: e.Name}}
+	key := keyOf(e)
 	object := kinds.All()[at].New().(client.Object)
 	switch e.Type {
 	case TypeStatus:
@@ -330,11 +401,18 @@ func (d *Decoder) object(e *Entry, in inventory.Input) (inventory.Input, bool, e
 		if err := json.Unmarshal(e.Object, object); err != nil {
 			return in, false, fmt.Errorf("entry %d: %s: %w", e.Number, e.Kind, err)
 		}
+		e.Namespace, e.Name = object.GetNamespace(), object.GetName()
+		if key = keyOf(e); e.Reduced {
+			d.reduced[key] = true
+		} else {
+			delete(d.reduced, key)
+		}
 	default:
 		object.SetNamespace(e.Namespace)
 		object.SetName(e.Name)
 		object.SetUID(e.UID)
 		delete(d.last, key)
+		delete(d.reduced, key)
 		switch e.Kind {
 		case "PlacementDecision":
 			delete(d.hashes, key.Key)

@@ -42,13 +42,15 @@ type Entry struct {
 	// Time is when the entry was recorded.
 	Time time.Time `json:"time,omitzero"`
 
-	// Kind and Object describe an object after a change. Kind, Namespace, Name and UID name a
-	// deleted one.
+	// Kind, Namespace, Name and Object describe an object after a change. Kind, Namespace, Name and
+	// UID name a deleted one. Reduced is true if Object has only what decisions about Placements of
+	// other shares read.
 	Kind      string          `json:"kind,omitempty"`
 	Object    json.RawMessage `json:"object,omitempty"`
 	Namespace string          `json:"namespace,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	UID       types.UID       `json:"uid,omitempty"`
+	Reduced   bool            `json:"reduced,omitempty"`
 	// Version, Generation, Annotations and Status are those of an object with a new status.
 	Version     string            `json:"version,omitempty"`
 	Generation  int64             `json:"generation,omitempty"`
@@ -70,16 +72,25 @@ type Entry struct {
 	Checkpoint *Checkpoint                `json:"checkpoint,omitempty"`
 	Counts     map[string]json.RawMessage `json:"counts,omitempty"`
 	Decision   *Decision                  `json:"decision,omitempty"`
+
+	// Size is that of the text that was read, in bytes.
+	Size int `json:"-"`
 }
 
 // Header describes the program that wrote a segment.
 type Header struct {
 	Format int `json:"format"`
-	// Run identifies one start of the program. Segment counts its segments from 1.
+	// Run identifies one start of the program. Segment counts its segments from 1, Part the files
+	// of the segment from 0. Only the first one has a checkpoint.
 	Run     string `json:"run"`
 	Segment int    `json:"segment"`
-	Version string `json:"version"`
-	Commit  string `json:"commit,omitempty"`
+	Part    int    `json:"part,omitempty"`
+	// NoDecisions are the shares whose decisions were removed from this file, NoInputs those whose
+	// inputs were, too. ShareOf describes shares.
+	NoDecisions []string `json:"noDecisions,omitempty"`
+	NoInputs    []string `json:"noInputs,omitempty"`
+	Version     string   `json:"version"`
+	Commit      string   `json:"commit,omitempty"`
 	// Config is the scheduler's configuration file; empty for the default profile.
 	Config json.RawMessage `json:"config,omitempty"`
 }

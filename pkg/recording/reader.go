@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/berth-dev/berth/pkg/boundedfile"
 )
 
 // maxLine is the longest line that a reader accepts, in bytes. Objects are far smaller.
@@ -26,10 +28,14 @@ type Reader struct {
 	file  *os.File
 	zip   *zstd.Decoder
 	lines *bufio.Reader
+	line  []byte
 	ended bool
 	read  int64
-	// Damaged are the segments that ended early.
+	// Damaged are the files that ended early.
 	Damaged []Damage
+	// NoDecisions are the shares whose decisions were removed from a file, with the time at which
+	// the last such file begins.
+	NoDecisions map[string]time.Time
 }
 
 // Damage describes a segment that ended early.
@@ -77,10 +83,10 @@ func (r *Reader) Since(at time.Time) {
 	if at.IsZero() {
 		return
 	}
-	name := filepath.Join(filepath.Dir(r.files[0].path), segmentName(at, "~", 0))
+	name := filepath.Join(filepath.Dir(r.files[0].path), segmentName(at, "~", 0, 0))
 	last := map[string]string{}
 	for _, f := range r.files {
-		if f.path < name {
+		if f.path < name && isFirstPart(f.path) {
 			last[runOf(f.path)] = f.path
 		}
 	}
@@ -128,20 +134,27 @@ func (r *Reader) LastTime() (last time.Time, err error) {
 
 // Next returns the next entry; io.EOF after the last one. Errors are those of opening files.
 func (r *Reader) Next() (*Entry, error) {
+	e, _, err := r.next()
+	return e, err
+}
+
+// next returns the next entry and its text, which is valid until the next call.
+func (r *Reader) next() (*Entry, []byte, error) {
 	for {
 		if r.file == nil {
 			if r.at == len(r.files) {
-				return nil, io.EOF
+				return nil, nil, io.EOF
 			}
 			if err := r.open(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
-		e, err := r.line()
+		e, err := r.entry()
 		if err == nil {
 			r.read++
 			r.ended = e.Type == TypeEnd
-			return e, nil
+			r.addRemoved(e)
+			return e, r.line, nil
 		}
 		if !errors.Is(err, io.EOF) || !r.ended {
 			d := Damage{Path: r.files[r.at].path, Entries: r.read, Err: err}
@@ -153,8 +166,21 @@ func (r *Reader) Next() (*Entry, error) {
 	}
 }
 
+// addRemoved stores which shares have no decisions in a file.
+func (r *Reader) addRemoved(e *Entry) {
+	if e.Header == nil {
+		return
+	}
+	for _, share := range e.Header.NoDecisions {
+		if r.NoDecisions == nil {
+			r.NoDecisions = map[string]time.Time{}
+		}
+		r.NoDecisions[share] = e.Time
+	}
+}
+
 func (r *Reader) open() error {
-	file, err := os.Open(r.files[r.at].path)
+	file, err := boundedfile.Open(r.files[r.at].path, false)
 	if err != nil {
 		return err
 	}
@@ -167,19 +193,19 @@ func (r *Reader) open() error {
 	return nil
 }
 
-// line reads one entry.
-func (r *Reader) line() (*Entry, error) {
-	var line []byte
+// entry reads one entry.
+func (r *Reader) entry() (*Entry, error) {
+	r.line = r.line[:0]
 	for {
 		part, err := r.lines.ReadSlice('\n')
-		line = append(line, part...)
+		r.line = append(r.line, part...)
 		if errors.Is(err, bufio.ErrBufferFull) {
-			if len(line) > maxLine {
+			if len(r.line) > maxLine {
 				return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
 			}
 			continue
 		}
-		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0 {
+		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(r.line)) > 0 {
 			return nil, io.ErrUnexpectedEOF
 		}
 		if err != nil {
@@ -187,8 +213,8 @@ func (r *Reader) line() (*Entry, error) {
 		}
 		break
 	}
-	e := &Entry{}
-	if err := json.Unmarshal(line, e); err != nil {
+	e := &Entry{Size: len(r.line)}
+	if err := json.Unmarshal(r.line, e); err != nil {
 		return nil, err
 	}
 	return e, nil

@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
-	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -23,15 +20,17 @@ import (
 
 // The limits of a recorder.
 const (
-	// bufferSize is the number of entries that wait for the disk. If there are more, they are lost.
-	bufferSize = 16384
+	// bufferSize is how many bytes of memory may wait for the disk. More are lost. Of a share that
+	// has more than shareOfBuffer of them, objects are reduced.
+	bufferSize    = 64 << 20
+	shareOfBuffer = bufferSize / 4
 	// flushInterval is how much a crash can lose.
 	flushInterval = time.Second
 	// retryInterval is the time between attempts to write after an error of the disk.
 	retryInterval = 30 * time.Second
-	// A segment ends after segmentAge or segmentSize bytes before compression.
-	segmentAge  = time.Hour
-	segmentSize = 64 << 20
+	// A segment ends after segmentAge, a part of it after partSize bytes before compression.
+	segmentAge = time.Hour
+	partSize   = 64 << 20
 )
 
 // Default limits of a recording.
@@ -46,7 +45,8 @@ const (
 type Options struct {
 	// Dir is the folder. It is created with mode 0700, its files have mode 0600.
 	Dir string
-	// MaxSize, in bytes, and MaxAge limit the recording. The oldest segments are removed.
+	// MaxSize, in bytes, and MaxAge limit the recording. What is older is removed. Beyond MaxSize,
+	// the share that uses the most loses its oldest entries (ShareOf).
 	MaxSize int64
 	MaxAge  time.Duration
 	// Version, Commit and Config describe the program in headers.
@@ -63,9 +63,11 @@ type Options struct {
 type Recorder struct {
 	options Options
 	run     string
-	queue   chan *item
+	// wake signals that entries wait.
+	wake chan struct{}
 
-	mu sync.Mutex
+	mu     sync.Mutex
+	buffer buffer
 	// contents returns the contents of the inventory; nil before Begin.
 	contents func(emit func(int64, []inventory.Input))
 	// stopped is true while entries are not taken. gap describes those that were lost.
@@ -73,21 +75,30 @@ type Recorder struct {
 	gap     Gap
 
 	// The rest is used by Run only, except the totals.
-	segment  *segmentWriter
-	number   int
-	counts   map[string]any
-	encoder  *Encoder
-	retryAt  time.Time
-	failures atomic.Int64
-	entries  atomic.Int64
-	lost     atomic.Int64
-	size     atomic.Int64
-	cpu      atomic.Int64
+	segment *segmentWriter
+	// number is that of the segment, part that of its current part. begun is the time of the
+	// checkpoint, written is true after the first entry after it. touched is when the current part
+	// got its time of change while nothing was written.
+	number, part   int
+	begun, touched time.Time
+	written        bool
+	counts         map[string]any
+	encoder        *Encoder
+	retryAt        time.Time
+	failures       atomic.Int64
+	entries        atomic.Int64
+	lost           atomic.Int64
+	size           atomic.Int64
+	cpu            atomic.Int64
 }
 
 // item is an entry that waits for the disk.
 type item struct {
-	at       time.Time
+	at    time.Time
+	share string
+	size  int64
+	// reduced is true if the object of the input is.
+	reduced  bool
 	input    *inventory.Input
 	decision *Decision
 	// counts are those of the plugins before the decision.
@@ -116,7 +127,7 @@ func New(o Options) (*Recorder, error) {
 		return nil, fmt.Errorf("writing to the folder of the recording: %w", err)
 	}
 	o.MaxSize, o.MaxAge = max(cmp.Or(o.MaxSize, DefaultMaxSize), MinSize), cmp.Or(o.MaxAge, DefaultMaxAge)
-	return &Recorder{options: o, run: rand.String(8), queue: make(chan *item, bufferSize), stopped: true}, nil
+	return &Recorder{options: o, run: rand.String(8), wake: make(chan struct{}, 1), buffer: buffer{byShare: map[string]int64{}}, stopped: true}, nil
 }
 
 // Begin starts the recording with a checkpoint of the inventory. Call it once, after the initial
@@ -142,12 +153,9 @@ func (r *Recorder) checkpoint() {
 			c.gap = r.gap
 			c.gap.Until = it.at
 		}
-		select {
-		case r.queue <- it:
-			r.stopped, r.gap = false, Gap{}
-		default:
-			r.loseLocked(it.at)
-		}
+		it.size = itemSize
+		r.addLocked(it)
+		r.stopped, r.gap = false, Gap{}
 	})
 }
 
@@ -167,7 +175,7 @@ func (r *Recorder) Decided(d *Decision, counts map[string]any) {
 }
 
 func (r *Recorder) put(it *item) {
-	it.at = r.options.Now()
+	it.at, it.share, it.size = r.options.Now(), shareOfItem(it), sizeOfItem(it)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
@@ -176,10 +184,40 @@ func (r *Recorder) put(it *item) {
 		}
 		return
 	}
-	select {
-	case r.queue <- it:
-	default:
+	if r.buffer.byShare[it.share]+it.size > shareOfBuffer {
+		it.reduce()
+	}
+	if r.buffer.size+it.size > bufferSize {
 		r.loseLocked(it.at)
+		return
+	}
+	r.addLocked(it)
+}
+
+// addLocked adds an item to the buffer. The lock is held.
+func (r *Recorder) addLocked(it *item) {
+	r.buffer.add(it)
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take takes the first item from the buffer; nil if there is none.
+func (r *Recorder) take() *item {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buffer.take()
+}
+
+// reduce reduces the object of an item, if it is of such a kind.
+func (it *item) reduce() {
+	if it.input == nil || it.input.Kind != inventory.InputObject {
+		return
+	}
+	if reduced, ok := reduce(it.input.Object); ok {
+		it.input.Object, it.input.TaintTimes, it.reduced = reduced, nil, true
+		it.size = sizeOfItem(it)
 	}
 }
 
@@ -205,8 +243,8 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-ctx.Done():
 			r.finish()
 			return
-		case it := <-r.queue:
-			r.measure(func() { r.writeAll(it) })
+		case <-r.wake:
+			r.measure(r.writeAll)
 		case <-ticker.C:
 			r.measure(r.tick)
 		}
@@ -216,17 +254,19 @@ func (r *Recorder) Run(ctx context.Context) {
 // maxBatch is how many entries are written at once, so that flushes are not delayed.
 const maxBatch = 256
 
-// writeAll writes an entry and those that wait behind it.
-func (r *Recorder) writeAll(it *item) {
+// writeAll writes entries that wait.
+func (r *Recorder) writeAll() {
 	for range maxBatch {
-		r.write(it)
-		select {
-		case it = <-r.queue:
-		default:
+		it := r.take()
+		if it == nil {
 			return
 		}
+		r.write(it)
 	}
-	r.write(it)
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
 }
 
 // measure adds the processor time of call to the totals.
@@ -250,214 +290,54 @@ func (r *Recorder) tick() {
 		}
 	}
 	r.mu.Lock()
-	stopped := r.stopped && r.contents != nil
+	stopped, waiting := r.stopped && r.contents != nil, r.buffer.size > 0
 	r.mu.Unlock()
-	switch {
+	switch now := r.options.Now(); {
 	case stopped:
-		if len(r.queue) == 0 && !time.Now().Before(r.retryAt) {
+		if !waiting && !time.Now().Before(r.retryAt) {
 			// The disk may be full of old segments.
 			r.prune()
 			r.checkpoint()
 		}
-	case r.segment != nil && r.segment.isFull(r.options.Now(), r.options.MaxSize):
+	case r.segment == nil:
+	case r.written && now.Sub(r.begun) >= segmentAge:
 		r.checkpoint()
+	case time.Since(r.touched) >= segmentAge:
+		// Other replicas remove files by their age. An idle controller writes nothing.
+		r.touched = time.Now()
+		if err := os.Chtimes(r.segment.path, r.touched, r.touched); err != nil {
+			r.options.Log.Error(err, "The time of the recording could not be set")
+		}
 	}
-}
-
-// isFull reports whether the next segment is due. It needs at least as many new entries as its
-// checkpoint has, so that a large fleet does not fill the disk with checkpoints. An idle controller
-// writes nothing.
-func (s *segmentWriter) isFull(now time.Time, maxSize int64) bool {
-	return s.written && (s.size-s.contents >= max(min(segmentSize, maxSize/4), s.contents) || now.Sub(s.begun) >= segmentAge)
 }
 
 // finish writes what is in the buffer and ends the segment.
 func (r *Recorder) finish() {
-	for {
-		select {
-		case it := <-r.queue:
-			r.write(it)
-			continue
-		default:
-		}
-		r.mu.Lock()
-		r.stopped = true // what comes now is lost
-		gap := r.gap
-		r.mu.Unlock()
-		if r.segment != nil {
-			var err error
-			if gap.Lost > 0 {
-				gap.Until = r.options.Now()
-				err = r.segment.write(&Entry{Type: TypeGap, Time: gap.Until, Gap: &gap})
-			}
-			if err = errors.Join(err, r.segment.close(r.options.Now())); err != nil {
-				r.options.Log.Error(err, "The recording could not be completed")
-			}
-			r.segment = nil
-		}
-		return
+	for it := r.take(); it != nil; it = r.take() {
+		r.write(it)
 	}
-}
-
-// write writes one entry. After an error, entries are lost until the next checkpoint.
-func (r *Recorder) write(it *item) {
-	var err error
-	switch {
-	case it.checkpoint != nil:
-		err = r.writeCheckpoint(it.checkpoint, it.at)
-	case r.segment == nil:
-		r.drop()
-	case it.input != nil:
-		err = r.writeInput(*it.input, it.at)
-	default:
-		err = r.writeDecision(it)
-	}
-	if err != nil {
-		if it.checkpoint != nil {
-			r.keepGap(it.checkpoint.gap)
-		}
-		r.failed(err)
-		return
-	}
-	r.entries.Add(1)
-}
-
-// keepGap adds a gap that could not be written to the current one.
-func (r *Recorder) keepGap(gap Gap) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if gap.Lost == 0 {
-		return
-	}
-	if r.gap.Lost == 0 || gap.Since.Before(r.gap.Since) {
-		r.gap.Since = gap.Since
-	}
-	r.gap.Lost += gap.Lost
-}
-
-func (r *Recorder) drop() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.loseLocked(r.options.Now())
-}
-
-func (r *Recorder) writeInput(in inventory.Input, at time.Time) error {
-	entry, err := r.encoder.Encode(in)
-	if err != nil {
-		// No object of the API server; nothing else can be done with it.
-		r.options.Log.Error(err, "An input cannot be recorded")
-		return nil
-	}
-	entry.Time = at
-	r.segment.written = true
-	return r.segment.writeObject(&entry)
-}
-
-func (r *Recorder) writeDecision(it *item) error {
-	changed := map[string]json.RawMessage{}
-	for plugin, counts := range it.counts {
-		if before, known := r.counts[plugin]; known && same(before, counts) {
-			continue
-		}
-		text, err := json.Marshal(counts)
-		if err != nil {
-			r.options.Log.Error(err, "Counts cannot be recorded", "plugin", plugin)
-			continue
-		}
-		changed[plugin] = text
-	}
-	for plugin := range r.counts {
-		if _, has := it.counts[plugin]; !has {
-			changed[plugin] = json.RawMessage("null")
-		}
-	}
-	r.counts = maps.Clone(it.counts)
-	r.segment.written = true
-	if len(changed) > 0 {
-		if err := r.segment.write(&Entry{Type: TypeCounts, Time: it.at, Counts: changed}); err != nil {
-			return err
-		}
-	}
-	return r.segment.write(&Entry{Type: TypeDecision, Time: it.at, Decision: it.decision})
-}
-
-// same reports whether two counts are the same value. Counts never change, so pointers suffice.
-func same(a, b any) bool {
-	return a != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
-}
-
-// writeCheckpoint begins a segment.
-func (r *Recorder) writeCheckpoint(c *checkpoint, at time.Time) error {
-	if r.segment != nil {
-		if err := r.segment.close(at); err != nil {
-			return err
-		}
-		r.segment = nil
-	}
-	r.number++
-	segment, err := newSegment(r.options.Dir, segmentName(at, r.run, r.number), at)
-	if err != nil {
-		return err
-	}
-	r.segment, r.counts, r.encoder = segment, nil, NewEncoder()
-	err = segment.write(&Entry{Type: TypeHeader, Time: at, Header: &Header{
-		Format: Format, Run: r.run, Segment: r.number, Version: r.options.Version, Commit: r.options.Commit, Config: r.options.Config,
-	}})
-	if err == nil && c.gap.Lost > 0 {
-		err = segment.write(&Entry{Type: TypeGap, Time: at, Gap: &c.gap})
-	}
-	if err == nil {
-		err = segment.write(&Entry{Type: TypeCheckpoint, Time: at, Number: c.number, Checkpoint: &Checkpoint{Inputs: len(c.contents)}})
-	}
-	for _, in := range c.contents {
-		if err != nil {
-			return err
-		}
-		err = r.writeInput(in, at)
-	}
-	if err == nil {
-		err = segment.flush()
-	}
-	if err != nil {
-		return err
-	}
-	segment.written, segment.contents = false, segment.size
-	r.prune()
-	return nil
-}
-
-// prune removes the oldest segments. A file that cannot be removed does not end the recording.
-func (r *Recorder) prune() {
-	current := ""
-	if r.segment != nil {
-		current = r.segment.path
-	}
-	size, err := prune(r.options.Dir, current, r.options.MaxSize-r.options.MaxSize/4, time.Now().Add(-r.options.MaxAge))
-	r.size.Store(size)
-	if err != nil {
-		r.options.Log.Error(err, "An old part of the recording could not be removed")
-	}
-}
-
-// failed gives up the segment after an error of the disk. Start tries again later.
-func (r *Recorder) failed(err error) {
-	r.failures.Add(1)
-	if r.segment != nil {
-		r.segment.abandon()
-		r.segment = nil
-	}
-	r.retryAt = time.Now().Add(retryInterval)
-	r.mu.Lock()
-	r.loseLocked(r.options.Now())
-	r.gap.Why = err.Error()
+	r.stopped = true // what comes now is lost
+	gap := r.gap
 	r.mu.Unlock()
-	r.options.Log.Error(err, "The recording has a gap: it could not be written", "folder", filepath.Clean(r.options.Dir), "retryAfter", retryInterval)
+	if r.segment == nil {
+		return
+	}
+	var err error
+	if gap.Lost > 0 {
+		gap.Until = r.options.Now()
+		err = r.segment.write(&Entry{Type: TypeGap, Time: gap.Until, Gap: &gap})
+	}
+	if err = errors.Join(err, r.segment.end(r.options.Now())); err != nil {
+		r.options.Log.Error(err, "The recording could not be completed")
+	}
+	r.segment = nil
 }
 
 // Stats are totals since the start.
 type Stats struct {
 	// Entries were written, Lost were not. Failures counts errors of the disk. Bytes is the size of
-	// the recording when the last segment began.
+	// the recording when the last file began.
 	Entries, Lost, Failures, Bytes int64
 	// CPU is the processor time of encoding, compressing and writing.
 	CPU time.Duration

@@ -19,7 +19,7 @@ const suffix = ".jsonl.zst"
 // window is how far back the compression looks for repetitions, and what a reader keeps in memory.
 const window = 1 << 20
 
-// segmentWriter writes one segment. What was flushed can be read after a crash.
+// segmentWriter writes one segment, or one part of it. What was flushed can be read after a crash.
 type segmentWriter struct {
 	path string
 	file *os.File
@@ -27,22 +27,32 @@ type segmentWriter struct {
 	text *bufio.Writer
 	// line is the buffer for one entry.
 	line []byte
-	// begun is the time of the first entry. size is the number of bytes before compression,
-	// contents that of the checkpoint.
-	begun          time.Time
-	size, contents int64
+	// size is the number of bytes before compression, zipped that after it.
+	size, zipped int64
+	// used are the bytes after compression, by share. waiting are those before compression of which
+	// it is not known yet, waitingSize is their sum, and counted is how much of zipped is in used.
+	used, waiting        usage
+	waitingSize, counted int64
 	// flushed is true if nothing was written since the last flush.
 	flushed bool
-	// written is true after the first entry that is not part of the checkpoint.
-	written bool
 }
+
+// countInterval is after how many bytes what was compressed is divided among the shares. It is the
+// size of a block of the compression.
+const countInterval = 128 << 10
 
 // segmentName sorts by time.
-func segmentName(at time.Time, run string, number int) string {
-	return fmt.Sprintf("%s-%s-%06d%s", at.UTC().Format("20060102T150405.000000000Z"), run, number, suffix)
+func segmentName(at time.Time, run string, number, part int) string {
+	return fmt.Sprintf("%s-%s-%06d.%06d%s", at.UTC().Format("20060102T150405.000000000Z"), run, number, part, suffix)
 }
 
-func newSegment(dir, name string, at time.Time) (*segmentWriter, error) {
+// isFirstPart reports whether a segment begins with this file.
+func isFirstPart(path string) bool {
+	name := strings.TrimSuffix(filepath.Base(path), suffix)
+	return !strings.Contains(name[strings.LastIndex(name, "-")+1:], ".") || strings.HasSuffix(name, ".000000")
+}
+
+func newSegment(dir, name string) (*segmentWriter, error) {
 	path := filepath.Join(dir, name)
 	// The folder may have been removed since the start.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -52,13 +62,20 @@ func newSegment(dir, name string, at time.Time) (*segmentWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	zip, err := zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
+	s := &segmentWriter{path: path, file: file, used: usage{}, waiting: usage{}, flushed: true}
+	s.zip, err = zstd.NewWriter(s, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	s := &segmentWriter{path: path, file: file, zip: zip, begun: at, flushed: true}
-	s.text = bufio.NewWriterSize(zip, 64<<10)
+	s.text = bufio.NewWriterSize(s.zip, 64<<10)
 	return s, nil
+}
+
+// Write writes what was compressed. Only the compression calls it.
+func (s *segmentWriter) Write(zipped []byte) (int, error) {
+	n, err := s.file.Write(zipped)
+	s.zipped += int64(n)
+	return n, err
 }
 
 func (s *segmentWriter) write(e *Entry) error { return s.writeObject(&Written{Entry: e}) }
@@ -67,10 +84,36 @@ func (s *segmentWriter) writeObject(e *Written) (err error) {
 	if s.line, err = appendEntry(s.line[:0], e); err != nil {
 		return err
 	}
+	share, class := e.share()
+	return s.writeLine(s.line, share, class)
+}
+
+// writeLine writes the text of an entry.
+func (s *segmentWriter) writeLine(line []byte, share string, class class) error {
 	s.flushed = false
-	s.size += int64(len(s.line))
-	_, err = s.text.Write(s.line)
+	s.size += int64(len(line))
+	if class != framing {
+		s.waiting.add(share, class, int64(len(line)))
+	}
+	if s.waitingSize += int64(len(line)); s.waitingSize >= countInterval {
+		s.count()
+	}
+	_, err := s.text.Write(line)
 	return err
+}
+
+// count divides what was compressed since the last time among the shares that wrote it.
+func (s *segmentWriter) count() {
+	if s.zipped == s.counted {
+		return
+	}
+	for share, bytes := range s.waiting {
+		for c, n := range bytes {
+			s.used.add(share, class(c), n*(s.zipped-s.counted)/s.waitingSize)
+		}
+	}
+	clear(s.waiting)
+	s.counted, s.waitingSize = s.zipped, 0
 }
 
 // flush makes everything readable that was written.
@@ -79,25 +122,33 @@ func (s *segmentWriter) flush() error {
 		return nil
 	}
 	s.flushed = true
-	if err := s.text.Flush(); err != nil {
-		return err
+	err := s.text.Flush()
+	if err == nil {
+		err = s.zip.Flush()
 	}
-	return s.zip.Flush()
+	s.count()
+	return err
 }
 
-// close ends the segment. The compressed stream ends with a checksum.
-func (s *segmentWriter) close(at time.Time) error {
-	return errors.Join(s.write(&Entry{Type: TypeEnd, Time: at}), s.text.Flush(), s.zip.Close(), s.file.Sync(), s.file.Close())
+// end writes the last entry and closes the segment.
+func (s *segmentWriter) end(at time.Time) error {
+	return errors.Join(s.write(&Entry{Type: TypeEnd, Time: at}), s.close())
 }
 
-// abandon closes the file after an error. It removes a segment without a complete checkpoint, which
-// nothing can begin with.
+// close closes the segment. The compressed stream ends with a checksum; the shares follow it.
+func (s *segmentWriter) close() error {
+	err := errors.Join(s.text.Flush(), s.zip.Close())
+	s.count()
+	if err == nil {
+		_, err = s.file.Write(s.used.frame())
+	}
+	return errors.Join(err, s.file.Sync(), s.file.Close())
+}
+
+// abandon closes the file after an error.
 func (s *segmentWriter) abandon() {
 	s.zip.Reset(nil)
 	_ = s.file.Close()
-	if s.contents == 0 {
-		_ = os.Remove(s.path)
-	}
 }
 
 // removed reports whether the file was removed.
@@ -122,7 +173,7 @@ func segments(dir string) ([]segmentFile, error) {
 	}
 	var all []segmentFile
 	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), suffix) || !entry.Type().IsRegular() {
+		if !strings.HasSuffix(entry.Name(), suffix) || strings.HasPrefix(entry.Name(), rewritten) || !entry.Type().IsRegular() {
 			continue
 		}
 		info, err := entry.Info()
@@ -136,33 +187,6 @@ func segments(dir string) ([]segmentFile, error) {
 	}
 	slices.SortFunc(all, func(a, b segmentFile) int { return strings.Compare(a.path, b.path) })
 	return all, nil
-}
-
-// prune removes the oldest segments until the rest fits into maxSize, and those whose last write is
-// older than oldest. It keeps the current one, and the newest one of each other run unless it is
-// that old: another replica may be writing it.
-func prune(dir, current string, maxSize int64, oldest time.Time) (size int64, err error) {
-	all, err := segments(dir)
-	if err != nil {
-		return 0, err
-	}
-	newest := map[string]string{}
-	for _, s := range all {
-		size += s.size
-		newest[runOf(s.path)] = s.path
-	}
-	for _, s := range all {
-		old := s.changed.Before(oldest)
-		if s.path == current || !old && (size <= maxSize || newest[runOf(s.path)] == s.path) {
-			continue
-		}
-		if failure := os.Remove(s.path); failure != nil && !errors.Is(failure, os.ErrNotExist) {
-			err = errors.Join(err, failure)
-			continue
-		}
-		size -= s.size
-	}
-	return size, err
 }
 
 // runOf returns the run in the name of a segment, or the whole name if it has none.

@@ -92,6 +92,14 @@ func StateAt(ctx context.Context, r *recording.Reader, plugins framework.Registr
 	return s, nil
 }
 
+// NotRecorded returns why the spec of a Placement is unknown; empty if it is known.
+func (s *State) NotRecorded(key types.NamespacedName) string {
+	if r, why := s.player.last(); why == "" && r.reduced[object{"Placement", key}] {
+		return specNotRecorded
+	}
+	return ""
+}
+
 // Decide decides a Placement on the state. explain must not keep the attempt. skipped says why it
 // was not called: the Placement is not decided.
 func (s *State) Decide(

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -19,8 +20,16 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// maxAhead is how many inputs may lie between a decision and the last input that it depended on.
-const maxAhead = 200_000
+// maxAhead is how many inputs may lie between a decision and the last input that it depended on,
+// maxAheadSize how many bytes of text they may have.
+const (
+	maxAhead     = 200_000
+	maxAheadSize = 128 << 20
+)
+
+// maxSize is how many bytes of text the inputs of all runs may have that are kept at one time, so
+// that a small file cannot fill the memory. Only tests change it.
+var maxSize int64 = 512 << 20
 
 // maxRuns is how many runs may be interleaved: those of the replicas that share a folder.
 const maxRuns = 8
@@ -54,18 +63,43 @@ type run struct {
 	counts    map[string]any
 	// ahead are inputs that no decision has needed yet. applied is the number of the last applied
 	// one.
-	ahead   []inventory.Input
-	applied int64
-	// segment is the number of the last segment, ended is true after its last entry.
-	segment int
-	ended   bool
+	ahead     []aheadInput
+	aheadSize int
+	applied   int64
+	// reduced are the objects of which only a reduced state was applied, shares the numbers of them
+	// by share.
+	reduced map[object]bool
+	shares  map[string]int
+	// segment and part are the numbers of the last file, ended is true after its last entry.
+	segment, part int
+	ended         bool
+	// noInputs are the shares of which the file has no inputs. removed is true if that is why the
+	// contents are unknown.
+	noInputs []string
+	removed  bool
 	// continues is true if the current segment continues the one before it, known if the contents
 	// are known.
 	continues, known bool
-	// contents is the number of inputs of the checkpoint that follow.
-	contents int
+	// contents is the number of the last input of the last checkpoint.
+	contents int64
+	// inContents is true if the last input was one of those of a checkpoint.
+	inContents bool
 	// problem is why decisions cannot be made; empty if they can.
 	problem string
+}
+
+// object names an object.
+type object struct {
+	kind string
+	inventory.Key
+}
+
+// aheadInput is an input that was not applied yet.
+type aheadInput struct {
+	inventory.Input
+	object  object
+	reduced bool
+	size    int
 }
 
 // Play reads all entries.
@@ -111,7 +145,7 @@ func (p *Player) apply(ctx context.Context, e *recording.Entry) error {
 		run.continues = false
 	case recording.TypeCheckpoint:
 		if e.Checkpoint != nil {
-			run.beginContents(e.Number, e.Checkpoint.Inputs)
+			run.beginContents(e.Number)
 		}
 	case recording.TypeCounts:
 		run.setCounts(e.Counts)
@@ -123,7 +157,7 @@ func (p *Player) apply(ctx context.Context, e *recording.Entry) error {
 	case recording.TypeEnd:
 		run.ended = true
 	default:
-		run.input(e)
+		p.input(run, e)
 	}
 	return nil
 }
@@ -131,12 +165,17 @@ func (p *Player) apply(ctx context.Context, e *recording.Entry) error {
 // begin begins a segment: the next one of its run, or one whose earlier entries are unknown.
 func (p *Player) begin(ctx context.Context, h *recording.Header) error {
 	old := p.runs[h.Run]
-	if old != nil && old.ended && old.segment+1 == h.Segment && string(old.config) == string(h.Config) {
+	if old != nil && old.continuedBy(h) {
 		p.current = old
-		old.segment, old.ended, old.continues, old.contents, old.counts = h.Segment, false, true, 0, nil
+		if h.Part == 0 {
+			old.continues, old.counts = true, nil
+		}
+		old.segment, old.part, old.ended = h.Segment, h.Part, false
+		old.setNoInputs(h.NoInputs)
 		return nil
 	}
-	next := &run{config: h.Config, segment: h.Segment}
+	next := &run{config: h.Config, segment: h.Segment, part: h.Part}
+	next.setNoInputs(h.NoInputs)
 	if len(p.runs) > maxRuns {
 		clear(p.runs)
 	}
@@ -152,6 +191,22 @@ func (p *Player) begin(ctx context.Context, h *recording.Header) error {
 		next.engine = engine
 	}
 	return nil
+}
+
+// continuedBy reports whether a file continues the last one of the run without a gap.
+func (r *run) continuedBy(h *recording.Header) bool {
+	if !r.ended || string(r.config) != string(h.Config) {
+		return false
+	}
+	return r.segment+1 == h.Segment && h.Part == 0 || r.segment == h.Segment && r.part+1 == h.Part
+}
+
+// setNoInputs stores the shares of which a file has no inputs. Then the contents are unknown until
+// a checkpoint in another file.
+func (r *run) setNoInputs(shares []string) {
+	if r.noInputs = shares; len(shares) > 0 {
+		r.known, r.removed, r.inventory, r.ahead, r.aheadSize = false, true, nil, nil, 0
+	}
 }
 
 func (p *Player) newEngine(ctx context.Context, recorded json.RawMessage) (*scheduler.Scheduler, error) {
@@ -177,29 +232,24 @@ func (p *Player) newEngine(ctx context.Context, recorded json.RawMessage) (*sche
 
 // beginContents begins the contents of a checkpoint. Where the contents are known, they are
 // skipped.
-func (r *run) beginContents(number int64, inputs int) {
-	r.contents = inputs
+func (r *run) beginContents(number int64) {
+	r.contents = number
 	if r.continues && r.known && r.problem == "" {
 		return
 	}
-	r.continues = false
+	r.continues, r.known, r.removed = false, len(r.noInputs) == 0, len(r.noInputs) > 0
 	r.inventory = inventory.New(inventory.Options{Reads: r.engine.Reads})
-	r.decoder, r.ahead, r.applied, r.counts, r.problem, r.known = recording.NewDecoder(), nil, number, nil, "", true
+	r.decoder, r.ahead, r.aheadSize, r.applied, r.counts, r.problem = recording.NewDecoder(), nil, 0, number, nil, ""
+	r.reduced, r.shares = map[object]bool{}, map[string]int{}
 }
 
-// inContents reports whether the next input belongs to a checkpoint.
-func (p *Player) inContents() bool { return p.current != nil && p.current.contents > 0 }
+// inContents reports whether the last input belongs to a checkpoint.
+func (p *Player) inContents() bool { return p.current != nil && p.current.inContents }
 
 // input applies an input of a checkpoint; another one waits for the decision that depends on it.
-func (r *run) input(e *recording.Entry) {
-	inContents := r.contents > 0
-	if inContents {
-		r.contents--
-		if r.continues {
-			return
-		}
-	}
-	if !r.known || r.problem != "" {
+func (p *Player) input(r *run, e *recording.Entry) {
+	r.inContents = e.Number <= r.contents
+	if !r.known || r.problem != "" || r.inContents && r.continues && !r.completes(e) {
 		return
 	}
 	in, ok, err := r.decoder.Input(e)
@@ -207,15 +257,54 @@ func (r *run) input(e *recording.Entry) {
 		r.problem = err.Error()
 		return
 	}
-	switch {
-	case !ok:
-	case inContents:
-		r.inventory.Apply(in)
-	default:
-		r.ahead = append(r.ahead, in)
-		if len(r.ahead) > maxAhead {
+	if !ok {
+		return
+	}
+	next := aheadInput{in, object{e.Kind, inventory.Key{Namespace: e.Namespace, Name: e.Name}}, r.decoder.IsReduced(e), e.Size}
+	if r.inContents && !r.continues {
+		r.apply(next)
+	} else {
+		r.ahead = append(r.ahead, next)
+		if r.aheadSize += e.Size; len(r.ahead) > maxAhead || r.aheadSize > maxAheadSize {
 			r.applyUntil(r.ahead[len(r.ahead)/2].Number)
 		}
+	}
+	p.checkSize(r)
+}
+
+// completes reports whether an entry of a checkpoint has an object of which only a reduced state is
+// known.
+func (r *run) completes(e *recording.Entry) bool { return !e.Reduced && r.decoder.IsReduced(e) }
+
+// checkSize ends a run if those that are kept need too much memory.
+func (p *Player) checkSize(r *run) {
+	size := int64(r.aheadSize)
+	for _, other := range p.runs {
+		if other.decoder != nil {
+			size += other.decoder.Size()
+		}
+	}
+	if size > maxSize {
+		r.problem = fmt.Sprintf("the recorded objects have more than %d MiB of text", maxSize>>20)
+		r.inventory, r.decoder, r.ahead, r.aheadSize = nil, nil, nil, 0
+	}
+}
+
+// apply applies an input.
+func (r *run) apply(in aheadInput) {
+	r.inventory.Apply(in.Input)
+	if in.Object == nil || in.reduced == r.reduced[in.object] {
+		return
+	}
+	share := recording.ShareOf(in.object.kind, in.object.Namespace, in.object.Name)
+	if in.reduced {
+		r.reduced[in.object] = true
+		r.shares[share]++
+		return
+	}
+	delete(r.reduced, in.object)
+	if r.shares[share]--; r.shares[share] == 0 {
+		delete(r.shares, share)
 	}
 }
 
@@ -223,11 +312,40 @@ func (r *run) input(e *recording.Entry) {
 func (r *run) applyUntil(number int64) {
 	n := 0
 	for n < len(r.ahead) && r.ahead[n].Number <= number {
-		r.inventory.Apply(r.ahead[n])
-		r.applied = r.ahead[n].Number
+		r.apply(r.ahead[n])
+		r.applied = max(r.applied, r.ahead[n].Number)
+		r.aheadSize -= r.ahead[n].size
 		n++
 	}
 	r.ahead = r.ahead[n:]
+}
+
+const specNotRecorded = "the Placement's spec at that time is not recorded"
+
+// notRecorded returns what of the input of a decision is not recorded; empty if all is.
+func (r *run) notRecorded(snapshot *framework.Snapshot) string {
+	pl := snapshot.Subject.Placement
+	if len(r.reduced) == 0 {
+		return ""
+	}
+	if r.reduced[object{"Placement", inventory.Key{Namespace: pl.Namespace, Name: pl.Name}}] {
+		return specNotRecorded
+	}
+	if r.shares[pl.Namespace] > 0 {
+		return "objects of the Placement's namespace at that time are not recorded"
+	}
+	for share := range r.shares {
+		if name, ok := recording.ClusterOf(share); ok && mayBeIn(snapshot, snapshot.Cluster(name)) {
+			return "a cluster in the Placement's cluster sets, as it was at that time, is not recorded"
+		}
+	}
+	return ""
+}
+
+// mayBeIn reports whether a cluster, whose labels are not known except that of its set, may be in
+// a set of a Snapshot.
+func mayBeIn(snapshot *framework.Snapshot, c *framework.Cluster) bool {
+	return c != nil && slices.ContainsFunc(snapshot.Bound, func(s *framework.ClusterSet) bool { return s.Selector != nil || s.Matches(c) })
 }
 
 func (r *run) setCounts(changed map[string]json.RawMessage) {
@@ -254,7 +372,7 @@ func (p *Player) decide(ctx context.Context, r *run, d *recording.Decision) erro
 	why := ""
 	switch {
 	case !r.known:
-		why = "the recording has a gap before it"
+		why = r.whyUnknown("the recording has a gap before it")
 	case r.problem != "":
 		why = r.problem
 	case d.Input < r.applied:
@@ -268,11 +386,22 @@ func (p *Player) decide(ctx context.Context, r *run, d *recording.Decision) erro
 	if snapshot == nil || snapshot.Subject.Placement.UID != d.UID {
 		return p.Visit(ctx, d, r.engine, nil, "the recording has no such Placement")
 	}
+	if why := r.notRecorded(snapshot); why != "" {
+		return p.Visit(ctx, d, r.engine, nil, why)
+	}
 	snapshot.Cause, snapshot.Timers, snapshot.PluginCounts = d.Cause, d.Timers, r.counts
 	if d.Answers != nil {
 		snapshot.Answers = *d.Answers
 	}
 	return p.Visit(ctx, d, r.engine, snapshot, "")
+}
+
+// whyUnknown returns why the contents are unknown.
+func (r *run) whyUnknown(gap string) string {
+	if r.removed {
+		return "the recording no longer has all objects of that time"
+	}
+	return gap
 }
 
 // Inventory returns the inventory after the last entry; nil if its contents are unknown. why says
@@ -281,6 +410,11 @@ func (p *Player) Inventory() (inv *inventory.Inventory, why string) {
 	r, why := p.last()
 	if why != "" {
 		return nil, why
+	}
+	for o := range r.reduced {
+		if o.kind == "ManagedCluster" {
+			return nil, "a ManagedCluster, as it was at that time, is not recorded"
+		}
 	}
 	return r.inventory, ""
 }
@@ -292,7 +426,7 @@ func (p *Player) last() (r *run, why string) {
 	case r == nil:
 		return nil, "the recording begins later"
 	case !r.known:
-		return nil, "the recording has a gap there"
+		return nil, r.whyUnknown("the recording has a gap there")
 	case r.problem != "":
 		return nil, r.problem
 	}
@@ -311,6 +445,9 @@ func (p *Player) Snapshot(key inventory.Key, at time.Time) (snapshot *framework.
 	}
 	if snapshot = r.inventory.Snapshot(key, at, nil); snapshot == nil {
 		return nil, nil, "the Placement did not exist"
+	}
+	if why := r.notRecorded(snapshot); why != "" {
+		return nil, nil, why
 	}
 	snapshot.PluginCounts = r.counts
 	return snapshot, r.engine, ""

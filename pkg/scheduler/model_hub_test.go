@@ -182,7 +182,7 @@ func (h *history) listSource(source string) {
 			all = append(all, *object)
 		}
 	}
-	h.inv.ReplaceReadiness(source, false, all, nil)
+	h.inv.ReplaceReadiness(source, all, nil)
 }
 
 // isReady reports whether all sources of the policies say that a cluster is ready.

@@ -34,7 +34,7 @@ func (d *desk) ready(ready, unready string) {
 	for name := range strings.FieldsSeq(unready) {
 		objects = append(objects, inventory.ReadyObject{Key: inventory.Key{Namespace: "ns", Name: name}, Cluster: name})
 	}
-	d.inv.ReplaceReadiness("apps", false, objects, nil)
+	d.inv.ReplaceReadiness("apps", objects, nil)
 }
 
 // TestReadiness: what is published in each step, computed by hand from the rule of the rolling

@@ -3,7 +3,6 @@ package simulator
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	goyaml "go.yaml.in/yaml/v3"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/pkg/boundedfile"
 )
 
 // Limits of the input, so that a small hostile file cannot fill the memory.
@@ -109,7 +110,7 @@ func hasObjects(path string) bool {
 }
 
 func (s *sources) file(path string) error {
-	file, err := open(path, false)
+	file, err := boundedfile.Open(path, false)
 	if err != nil {
 		return fmt.Errorf("reading input: %w", err)
 	}
@@ -117,69 +118,20 @@ func (s *sources) file(path string) error {
 	return s.read(path, file)
 }
 
-// open opens a file. It refuses everything else, because a device may be endless, and opening a
-// named pipe waits for a writer.
-func open(path string, pipes bool) (*os.File, error) {
-	if info, err := os.Stat(path); err == nil {
-		switch mode := info.Mode(); {
-		case mode&fs.ModeNamedPipe != 0 && pipes:
-		case mode&fs.ModeNamedPipe != 0:
-			return nil, fmt.Errorf("%s is a named pipe, not a file: to read a pipe, use -f - and redirect standard input", path)
-		case mode&fs.ModeSocket != 0:
-			return nil, fmt.Errorf("%s is a socket, not a file", path)
-		case mode.IsDir():
-			return nil, fmt.Errorf("%s is a folder, not a file", path)
-		case !mode.IsRegular():
-			return nil, fmt.Errorf("%s is a device, not a file", path)
-		}
-	}
-	return os.Open(path)
-}
-
-// ReadFile returns the content of a file or a named pipe of at most limit bytes. It reads no
-// devices.
-func ReadFile(path string, limit int64) ([]byte, error) {
-	file, err := open(path, true)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // Only read from: closing cannot lose anything.
-	text, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
-	}
-	return text, err
-}
-
 func (s *sources) read(name string, from io.Reader) error {
-	data, err := readAll(from, s.left)
+	unzipped, err := boundedfile.Unzip(from)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	data, err := boundedfile.ReadAll(unzipped, name, s.left)
+	if errors.Is(err, boundedfile.ErrTooLarge) {
+		err = fmt.Errorf("the input has more than %d MiB", maxInput>>20)
+	}
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
 	s.left -= int64(len(data))
 	return s.visit(name, data)
-}
-
-// readAll reads to the end, and decompresses gzip by its first bytes, independent of the file's
-// name.
-func readAll(from io.Reader, limit int64) ([]byte, error) {
-	buffered := bufio.NewReader(from)
-	from = buffered
-	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unzipped, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, err
-		}
-		from = unzipped
-	}
-	data, err := io.ReadAll(io.LimitReader(from, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("the input has more than %d MiB", maxInput>>20)
-	}
-	return data, nil
 }
 
 // documentsOf splits a stream of YAML or JSON documents and converts each to JSON. It omits empty

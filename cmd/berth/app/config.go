@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/pkg/boundedfile"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 // maxConfig is the maximum size of a configuration file, in bytes.
@@ -28,7 +28,7 @@ func loadConfig(ctx context.Context, path string, plugins framework.Registry) (*
 	if path == "" {
 		return nil, nil
 	}
-	data, err := simulator.ReadFile(path, maxConfig)
+	data, err := boundedfile.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}

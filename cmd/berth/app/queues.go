@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/pkg/boundedfile"
 	"github.com/berth-dev/berth/pkg/tenancy"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
@@ -145,9 +145,9 @@ func readQueueFile(file *string, in io.Reader) (text []byte, err error) {
 		return nil, usagef("-f is required")
 	case "-":
 		*file = "standard input"
-		text, err = io.ReadAll(io.LimitReader(in, queueconfig.MaxConfig+1))
+		text, err = boundedfile.ReadAll(in, *file, maxConfig)
 	default:
-		text, err = simulator.ReadFile(*file, maxConfig)
+		text, err = boundedfile.ReadFile(*file, maxConfig)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the queue configuration: %w", err)

@@ -26,7 +26,7 @@ const noRecording = "none"
 func (o *recordOptions) addFlags(cmd *cobra.Command, usage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.dir, "record", "", usage)
-	flags.StringVar(&o.maxSize, "record-max-size", "1Gi", "size of the recording on disk, at least 16Mi; its oldest part is removed")
+	flags.StringVar(&o.maxSize, "record-max-size", "1Gi", "size of the recording on disk, at least 16Mi; then what uses the most loses its oldest part")
 	flags.DurationVar(&o.maxAge, "record-max-age", recording.DefaultMaxAge, "age of the oldest part of the recording, at least 1h")
 	complete(cmd, "record-max-size", cobra.NoFileCompletions)
 }

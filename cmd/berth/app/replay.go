@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -111,6 +112,7 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 	progress.stop()
 	if o.output == "table" || o.output == "wide" {
 		sayDamage(cmd.ErrOrStderr(), r)
+		sayRemoved(cmd.ErrOrStderr(), r)
 	}
 	return err
 }
@@ -136,6 +138,13 @@ func sayDamage(out io.Writer, r *recording.Reader) {
 		} else {
 			say(out, "%s is damaged after %s, and the rest of it is not read: %v\n", d.Path, entries(d.Entries), d.Err)
 		}
+	}
+}
+
+// sayRemoved reports which decisions were removed.
+func sayRemoved(out io.Writer, r *recording.Reader) {
+	for _, share := range slices.Sorted(maps.Keys(r.NoDecisions)) {
+		say(out, "Decisions of namespace %s before about %s were removed: it used the most of the recording.\n", share, r.NoDecisions[share].UTC().Format(time.RFC3339))
 	}
 }
 
@@ -323,14 +332,19 @@ func (o *replayOptions) list(ctx context.Context, r *recording.Reader, key *type
 	}
 	rows := []changeRow{}
 	var last time.Time
+	size := 0
 	err = replay.Changes(ctx, r, only, func(d *recording.Decision) {
 		last = d.Now
 		progress.say("%s; %s", number(len(rows), "change"), readPart(r))
 		row := changeRow{d.Now, d.Key().String(), d.Outcome, d.Cause, d.Added, d.Removed, d.Selected, d.Failure}
-		if n := len(rows); during.has(d.Now) && row.concerns(o.cluster) && (n == 0 || !rows[n-1].repeats(row)) {
+		if n := len(rows); size <= maxChangesSize && during.has(d.Now) && row.concerns(o.cluster) && (n == 0 || !rows[n-1].repeats(row)) {
 			rows = append(rows, row)
+			size += row.size()
 		}
 	})
+	if err == nil && size > maxChangesSize {
+		err = fmt.Errorf("the changes have more than %d MiB: list those of one --placement, or fewer by --since and --until", maxChangesSize>>20)
+	}
 	if err != nil {
 		return err
 	}
@@ -370,6 +384,18 @@ func (o *replayOptions) period() (p period, err error) {
 // concerns reports whether the change adds or removes a cluster; true for no cluster.
 func (c changeRow) concerns(cluster string) bool {
 	return cluster == "" || slices.Contains(c.Added, cluster) || slices.Contains(c.Removed, cluster)
+}
+
+// maxChangesSize bounds the memory of the list, in bytes: users write much of a recording.
+const maxChangesSize = 256 << 20
+
+// size is about how much memory the row takes, in bytes.
+func (c changeRow) size() int {
+	size := 256 + len(c.Placement) + len(c.Outcome) + len(c.Cause) + len(c.Failure)
+	for _, name := range slices.Concat(c.Added, c.Removed) {
+		size += 16 + len(name)
+	}
+	return size
 }
 
 // repeats reports whether a later attempt had the same result.

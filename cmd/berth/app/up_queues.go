@@ -16,8 +16,8 @@ import (
 
 	"github.com/berth-dev/berth/cmd/berth/localhub"
 	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/boundedfile"
 	"github.com/berth-dev/berth/pkg/install"
-	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 // localQueueConfig is the ConfigMap with the queues of a local hub.
@@ -40,7 +40,7 @@ func readLocalQueues(path string) (*localQueues, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := simulator.ReadFile(path, maxConfig)
+	text, err := boundedfile.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the queues: %w", err)
 	}

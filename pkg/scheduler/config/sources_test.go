@@ -20,9 +20,16 @@ func TestReadinessSources(t *testing.T) {
 		sources []ReadinessSource
 		want    []string // the fields with mistakes
 	}{
-		"none":                       {},
-		"in the Placement's":         {sources: []ReadinessSource{valid}},
-		"in the cluster's":           {sources: with(func(s *ReadinessSource) { s.Namespace, s.Cluster = ClusterNamespace, "" })},
+		"none":               {},
+		"in the Placement's": {sources: []ReadinessSource{valid}},
+		"in the cluster's": {sources: with(func(s *ReadinessSource) {
+			s.Namespace, s.Cluster, s.PlacementNamespaceLabel = ClusterNamespace, "", "example.com/for"
+		})},
+		"in the cluster's, of all": {sources: with(func(s *ReadinessSource) { s.Namespace, s.Cluster = ClusterNamespace, "" }), want: []string{"readinessSources[0].placementNamespaceLabel"}},
+		"an invalid label": {sources: with(func(s *ReadinessSource) {
+			s.Namespace, s.Cluster, s.PlacementNamespaceLabel = ClusterNamespace, "", "a b"
+		}), want: []string{"readinessSources[0].placementNamespaceLabel"}},
+		"a label without need":       {sources: with(func(s *ReadinessSource) { s.PlacementNamespaceLabel = "a" }), want: []string{"readinessSources[0].placementNamespaceLabel"}},
 		"of the core group":          {sources: with(func(s *ReadinessSource) { s.APIVersion = "v1" })},
 		"two of a name":              {sources: []ReadinessSource{valid, valid}, want: []string{"readinessSources[1].name"}},
 		"an invalid name":            {sources: with(func(s *ReadinessSource) { s.Name = "Argo CD" }), want: []string{"readinessSources[0].name"}},
@@ -33,7 +40,7 @@ func TestReadinessSources(t *testing.T) {
 		"no kind":                    {sources: with(func(s *ReadinessSource) { s.Kind = "" }), want: []string{"readinessSources[0].kind"}},
 		"another namespace":          {sources: with(func(s *ReadinessSource) { s.Namespace = "argocd" }), want: []string{"readinessSources[0].namespace"}},
 		"no cluster":                 {sources: with(func(s *ReadinessSource) { s.Cluster = "" }), want: []string{"readinessSources[0].cluster"}},
-		"a cluster in the cluster's": {sources: with(func(s *ReadinessSource) { s.Namespace = ClusterNamespace }), want: []string{"readinessSources[0].cluster"}},
+		"a cluster in the cluster's": {sources: with(func(s *ReadinessSource) { s.Namespace, s.PlacementNamespaceLabel = ClusterNamespace, "a" }), want: []string{"readinessSources[0].cluster"}},
 		"not ready by anything":      {sources: with(func(s *ReadinessSource) { s.Ready = "" }), want: []string{"readinessSources[0].ready"}},
 		"an invalid selector": {sources: with(func(s *ReadinessSource) {
 			s.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
@@ -56,9 +63,9 @@ func TestWeightsAndMaps(t *testing.T) {
 	const head = "apiVersion: config.berth.dev/v1alpha1\nkind: PlacementSchedulerConfiguration\n"
 	for name, tc := range map[string]struct{ file, want string }{
 		"the highest weight":     {file: "profiles: [{plugins: {score: {enabled: [{name: A, weight: 10}]}}}]"},
-		"a label of a number":    {file: "readinessSources: [{name: a, apiVersion: v1, kind: K, namespace: cluster, ready: 'true', labelSelector: {matchLabels: {a: 1}}}]", want: "must be a string"},
-		"labels that are a list": {file: "readinessSources: [{name: a, apiVersion: v1, kind: K, namespace: cluster, ready: 'true', labelSelector: {matchLabels: [a]}}]", want: "must be an object"},
-		"labels":                 {file: "readinessSources: [{name: a, apiVersion: v1, kind: K, namespace: cluster, ready: 'true', labelSelector: {matchLabels: {a: b}}}]"},
+		"a label of a number":    {file: "readinessSources: [{name: a, apiVersion: v1, kind: K, namespace: cluster, placementNamespaceLabel: a, ready: 'true', labelSelector: {matchLabels: {a: 1}}}]", want: "must be a string"},
+		"labels that are a list": {file: "readinessSources: [{name: a, apiVersion: v1, kind: K, namespace: cluster, placementNamespaceLabel: a, ready: 'true', labelSelector: {matchLabels: [a]}}]", want: "must be an object"},
+		"labels":                 {file: "readinessSources: [{name: a, apiVersion: v1, kind: K, namespace: cluster, placementNamespaceLabel: a, ready: 'true', labelSelector: {matchLabels: {a: b}}}]"},
 		"two unknown fields":     {file: "b: 1\na: 2", want: "a: Forbidden"},
 		"no duration":            {file: "cycleTimeout: 100", want: "must be a duration"},
 	} {

@@ -94,6 +94,13 @@ type ReadinessSource struct {
 	// +kubebuilder:validation:Enum=placement;cluster
 	Namespace string `json:"namespace"`
 
+	// PlacementNamespaceLabel is the label with the namespace of the Placements for which an object
+	// in a cluster's namespace counts: the namespace alone, or followed by a dot and more text. An
+	// object without it counts for none. Required with namespace cluster; not allowed with
+	// namespace placement.
+	// +optional
+	PlacementNamespaceLabel string `json:"placementNamespaceLabel,omitempty"`
+
 	// LabelSelector limits which objects are watched; absent: all.
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`

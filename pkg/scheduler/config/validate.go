@@ -54,18 +54,37 @@ func validateSources(sources []ReadinessSource) (mistakes field.ErrorList) {
 		if s.Kind == "" {
 			mistakes = append(mistakes, field.Required(at.Child("kind"), ""))
 		}
-		switch {
-		case s.Namespace != PlacementNamespace && s.Namespace != ClusterNamespace:
-			mistakes = append(mistakes, field.NotSupported(at.Child("namespace"), s.Namespace, []string{PlacementNamespace, ClusterNamespace}))
-		case s.Namespace == PlacementNamespace && s.Cluster == "":
-			mistakes = append(mistakes, field.Required(at.Child("cluster"), "with namespace placement"))
-		case s.Namespace == ClusterNamespace && s.Cluster != "":
-			mistakes = append(mistakes, field.Forbidden(at.Child("cluster"), "with namespace cluster, the namespace is the cluster"))
-		}
+		mistakes = append(mistakes, validateNamespace(s, at)...)
 		if s.Ready == "" {
 			mistakes = append(mistakes, field.Required(at.Child("ready"), ""))
 		}
 		mistakes = append(mistakes, metav1validation.ValidateLabelSelector(s.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+	}
+	return mistakes
+}
+
+// validateNamespace finds mistakes in the fields that depend on where the objects of a source are.
+func validateNamespace(s ReadinessSource, at *field.Path) (mistakes field.ErrorList) {
+	label := at.Child("placementNamespaceLabel")
+	switch s.Namespace {
+	case PlacementNamespace:
+		if s.Cluster == "" {
+			mistakes = append(mistakes, field.Required(at.Child("cluster"), "with namespace placement"))
+		}
+		if s.PlacementNamespaceLabel != "" {
+			mistakes = append(mistakes, field.Forbidden(label, "with namespace placement, the objects are in the Placement's namespace"))
+		}
+	case ClusterNamespace:
+		if s.Cluster != "" {
+			mistakes = append(mistakes, field.Forbidden(at.Child("cluster"), "with namespace cluster, the namespace is the cluster"))
+		}
+		if s.PlacementNamespaceLabel == "" {
+			mistakes = append(mistakes, field.Required(label, "with namespace cluster: an object counts only for Placements in the namespace that this label gives"))
+		} else {
+			mistakes = append(mistakes, metav1validation.ValidateLabelName(s.PlacementNamespaceLabel, label)...)
+		}
+	default:
+		mistakes = append(mistakes, field.NotSupported(at.Child("namespace"), s.Namespace, []string{PlacementNamespace, ClusterNamespace}))
 	}
 	return mistakes
 }

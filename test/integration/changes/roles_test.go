@@ -105,8 +105,13 @@ status: {health: {status: Healthy}, sync: {status: Synced}}
 		Entry("manifestwork", "manifestwork", schema.GroupVersionKind{Group: "work.open-cluster-management.io", Version: "v1", Kind: "ManifestWork"}, true, `
 apiVersion: work.open-cluster-management.io/v1
 kind: ManifestWork
-metadata: {name: "%[2]s", namespace: "%[1]s"}
+metadata: {name: "%[2]s", namespace: "%[1]s", labels: {work.open-cluster-management.io/manifestworkreplicaset: "%[2]s.web"}}
 status: {conditions: [{type: Available, status: "True", observedGeneration: 1}]}
+---
+apiVersion: work.open-cluster-management.io/v1
+kind: ManifestWork
+metadata: {name: "other-%[2]s", namespace: "%[1]s", labels: {work.open-cluster-management.io/manifestworkreplicaset: "other-%[2]s.web"}}
+status: {conditions: [{type: Available, status: "False", observedGeneration: 1}]}
 `),
 	)
 })
