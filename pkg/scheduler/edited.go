@@ -16,8 +16,7 @@ import (
 type editState struct {
 	// edited is true if the published clusters were decided for another generation.
 	edited bool
-	// firstRemoval is the first record since a change was last completed that removes a cluster, by
-	// name.
+	// firstRemoval is the first record since the last publication that removes a cluster, by name.
 	firstRemoval map[string]*berthv1alpha1.PlacementChange
 	// begins has the first time at which a generation was decided, as records say.
 	begins map[int64]time.Time
@@ -25,20 +24,20 @@ type editState struct {
 
 // causedByEdit reports whether an edit of the Placement, and not a change of the cluster, made it a
 // reason to remove the cluster: what removes it existed before the first decision for the edited
-// generation, and the last published generation kept the cluster. since is zero if it is unknown
-// when it began to exist. What cannot be known counts as an edit: nothing leaves early then.
-func (a *Attempt) causedByEdit(name string, since time.Time) bool {
+// generation, and the last published generation kept the cluster, at least for some time. What
+// cannot be known counts as an edit: nothing leaves early then.
+func (a *Attempt) causedByEdit(name string, forcing framework.Forcing) bool {
 	if a.edits == nil {
 		a.edits = a.findEdits()
 	}
 	e := a.edits
-	if !e.edited {
+	if !e.edited && !forcing.Ended {
 		return false
 	}
 	generation := a.Snapshot.Subject.Placement.Generation
 	begins := a.timers.DecidedSince
 	if record := e.firstRemoval[name]; record != nil {
-		if record.Spec.PublishedGeneration == record.Spec.PlacementGeneration {
+		if record.Spec.PublishedGeneration == record.Spec.PlacementGeneration && !forcing.Ended {
 			return false
 		}
 		if generation != record.Spec.PlacementGeneration {
@@ -48,17 +47,17 @@ func (a *Attempt) causedByEdit(name string, since time.Time) bool {
 	if recorded := e.begins[generation]; !recorded.IsZero() && (begins.IsZero() || recorded.Before(begins)) {
 		begins = recorded
 	}
-	return begins.IsZero() || !since.After(begins)
+	// The first generation is no edit.
+	return generation > 1 && (begins.IsZero() || !forcing.Since.After(begins))
 }
 
 func (a *Attempt) findEdits() *editState {
 	subject := a.Snapshot.Subject
 	published := publishedGeneration(subject)
-	e := &editState{edited: published != 0 && published != subject.Placement.Generation}
-	if !e.edited {
-		return e
+	e := &editState{
+		edited:       published != 0 && published != subject.Placement.Generation,
+		firstRemoval: map[string]*berthv1alpha1.PlacementChange{}, begins: map[int64]time.Time{},
 	}
-	e.firstRemoval, e.begins = map[string]*berthv1alpha1.PlacementChange{}, map[int64]time.Time{}
 	for _, record := range subject.Records {
 		generation := record.Spec.PlacementGeneration
 		if at := cmp.Or(record.Status.StartTime, record.Status.PermittedTime, record.Status.CompletionTime); at != nil && e.begins[generation].IsZero() {
@@ -66,6 +65,9 @@ func (a *Attempt) findEdits() *editState {
 		}
 		if record.Status.Phase == berthv1alpha1.PhasePublished {
 			clear(e.firstRemoval)
+			continue
+		}
+		if !e.edited || record.Spec.PublishedGeneration != published {
 			continue
 		}
 		_, removed, err := changes.Lists(record)

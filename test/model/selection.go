@@ -163,14 +163,14 @@ func (a *attempt) causedByEdit(name string, since time.Time) bool {
 	return begins.IsZero() || !since.After(begins)
 }
 
-// firstRemoval is the first record since the last complete change that removes a cluster; nil if
-// there is none.
+// firstRemoval is the first record since the last publication that removes a cluster; nil if there
+// is none.
 func (a *attempt) firstRemoval(name string) (first *Record) {
 	for i := range a.Records {
 		r := &a.Records[i]
 		if r.Phase == berthv1alpha1.PhasePublished {
 			first = nil
-		} else if first == nil && slices.Contains(r.Removed, name) {
+		} else if first == nil && r.Published == a.publishedGeneration() && slices.Contains(r.Removed, name) {
 			first = r
 		}
 	}
