@@ -29,8 +29,8 @@ func (Eviction) Name() string { return EvictionName }
 func (Eviction) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
 // ForcesRemoval implements framework.ForcedRemovalPlugin. An eviction obeys DisruptionPolicies.
-func (Eviction) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
-	return time.Time{}, false
+func (Eviction) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
+	return framework.Forcing{}
 }
 
 // PreFilter asks for an attempt when the first exclusion ends. It disables Filter for a Placement

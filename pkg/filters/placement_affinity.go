@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -33,8 +32,8 @@ func (PlacementAffinity) ReadsPolicy() {}
 func (PlacementAffinity) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
 // ForcesRemoval implements framework.ForcedRemovalPlugin. Affinity obeys DisruptionPolicies.
-func (PlacementAffinity) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
-	return time.Time{}, false
+func (PlacementAffinity) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
+	return framework.Forcing{}
 }
 
 // PreFilter returns the clusters that pass. It rejects a Placement in a cycle that may never

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -35,8 +34,8 @@ func (ResourceFit) Name() string { return ResourceFitName }
 func (ResourceFit) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
 // ForcesRemoval implements framework.ForcedRemovalPlugin. Requests obey DisruptionPolicies.
-func (ResourceFit) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
-	return time.Time{}, false
+func (ResourceFit) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
+	return framework.Forcing{}
 }
 
 // PreFilter returns the clusters that are large enough.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -68,8 +67,8 @@ func (*SelectionPolicy) ReadsPolicy() {}
 func (*SelectionPolicy) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
 // ForcesRemoval implements framework.ForcedRemovalPlugin. A policy obeys DisruptionPolicies.
-func (*SelectionPolicy) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
-	return time.Time{}, false
+func (*SelectionPolicy) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
+	return framework.Forcing{}
 }
 
 // Forget implements framework.Forgetter.

@@ -33,9 +33,9 @@ func (TaintToleration) Name() string { return TaintTolerationName }
 // ForcesRemoval implements framework.ForcedRemovalPlugin. Every NoSelect taint that is not
 // tolerated forces the removal, except the one that drains the cluster and, with
 // unavailableClusters: ReplaceFirst, those of clusters that are unavailable.
-func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) (since time.Time, forces bool) {
+func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) (f framework.Forcing) {
 	if !cluster.Tainted {
-		return since, false
+		return f
 	}
 	tolerations, ok := framework.ReadAs[tolerationIndex](state, tolerationsKey)
 	if !ok {
@@ -53,15 +53,14 @@ func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.P
 		if taint.SaysUnavailable() && snapshot.Subject.ReplaceFirst {
 			continue
 		}
-		forces = true
-		if end, matches := tolerations.end(taint, added); matches && !added.IsZero() {
-			added = end
-		}
-		if added.After(since) {
-			since = added
+		end, matches := tolerations.end(taint, added)
+		f.Ended = matches && !added.IsZero() && end.After(added) && (f.Ended || !f.Forces)
+		f.Forces = true
+		if added.After(f.Since) {
+			f.Since = added
 		}
 	}
-	return since, forces
+	return f
 }
 
 // Reads implements framework.ClusterReader: taints always count.

@@ -217,8 +217,8 @@ func TestRelaxationsOfNewTaints(t *testing.T) {
 }
 
 // TestForcesRemoval: NoSelect does, unless it is tolerated, drains the cluster or, with
-// ReplaceFirst, says that it is unavailable. It does since the last taint was added, or since the
-// last toleration ran out.
+// ReplaceFirst, says that it is unavailable. It does since the last taint was added. Ended is true
+// if every such taint was tolerated for some time.
 func TestForcesRemoval(t *testing.T) {
 	c := func() fixture.ClusterBuilder { return fixture.Cluster("c") }
 	for name, tc := range map[string]struct {
@@ -227,6 +227,7 @@ func TestForcesRemoval(t *testing.T) {
 		replaceFirst bool
 		want         bool
 		wantSince    time.Time
+		ended        bool
 	}{
 		"no taint":            {cluster: c(), placement: ask()},
 		"NoSelect":            {cluster: c().Taint("k", "v", noSelect), placement: ask(), want: true},
@@ -236,7 +237,12 @@ func TestForcesRemoval(t *testing.T) {
 		"tolerated":           {cluster: c().Taint("k", "v", noSelect), placement: ask().Toleration("k", exists, "", "")},
 		"one of two":          {cluster: c().Taint("k", "v", noSelect).Taint("l", "", noSelect), placement: ask().Toleration("k", exists, "", ""), want: true},
 		"the later of two":    {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)).TaintAt("l", "", noSelect, fixture.At(-20)), placement: ask(), want: true, wantSince: fixture.At(-10).Time},
-		"tolerated no longer": {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)), placement: ask().Toleration("k", exists, "", "").Seconds(5), want: true, wantSince: fixture.At(-5).Time},
+		"tolerated no longer": {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)), placement: ask().Toleration("k", exists, "", "").Seconds(5), want: true, wantSince: fixture.At(-10).Time, ended: true},
+		"tolerated for 0 s":   {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)), placement: ask().Toleration("k", exists, "", "").Seconds(0), want: true, wantSince: fixture.At(-10).Time},
+		"no time, tolerated":  {cluster: c().Taint("k", "v", noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(5), want: true},
+		"one no longer":       {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)).TaintAt("l", "", noSelect, fixture.At(-20)), placement: ask().Toleration("k", exists, "", "").Seconds(5), want: true, wantSince: fixture.At(-10).Time},
+		"the first no longer": {cluster: c().TaintAt("l", "", noSelect, fixture.At(-20)).TaintAt("k", "v", noSelect, fixture.At(-10)), placement: ask().Toleration("k", exists, "", "").Seconds(5), want: true, wantSince: fixture.At(-10).Time},
+		"both no longer":      {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)).TaintAt("l", "", noSelect, fixture.At(-20)), placement: ask().Toleration("", exists, "", "").Seconds(5), want: true, wantSince: fixture.At(-10).Time, ended: true},
 		"unavailable":         {cluster: c().Taint(v1alpha1.ManagedClusterTaintUnavailable, "", noSelect), placement: ask(), want: true},
 		"replaced first":      {cluster: c().Taint(v1alpha1.ManagedClusterTaintUnavailable, "", noSelect), placement: ask(), replaceFirst: true},
 		"unreachable, too":    {cluster: c().Taint(v1alpha1.ManagedClusterTaintUnreachable, "", noSelect), placement: ask(), replaceFirst: true},
@@ -248,14 +254,15 @@ func TestForcesRemoval(t *testing.T) {
 			state := stateOf(hub(tc.placement, tc.cluster))
 			state.Snapshot().Subject.ReplaceFirst = tc.replaceFirst
 			pl, cluster := state.Snapshot().Subject.Placement, state.Snapshot().Clusters.Get(0)
-			if since, got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got != tc.want || !since.Equal(tc.wantSince) {
-				t.Errorf("without PreFilter: %t since %s", got, since)
+			want := framework.Forcing{Forces: tc.want, Since: tc.wantSince, Ended: tc.ended}
+			if got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got.Forces != want.Forces || !got.Since.Equal(want.Since) || got.Ended != want.Ended {
+				t.Errorf("without PreFilter: %+v, want %+v", got, want)
 			}
 			if _, status := (TaintToleration{}).PreFilter(t.Context(), state, pl); !status.IsSuccess() {
 				t.Fatal(status.Err())
 			}
-			if since, got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got != tc.want || !since.Equal(tc.wantSince) {
-				t.Errorf("got %t since %s", got, since)
+			if got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got.Forces != want.Forces || !got.Since.Equal(want.Since) || got.Ended != want.Ended {
+				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
 	}

@@ -79,6 +79,8 @@ func TestAffectedPlacements(t *testing.T) {
 	renamed.Spec.ClusterSet = "s1"
 	nameless := fixture.Binding("n", "s2")
 	nameless.Spec.ClusterSet = ""
+	deleting := fixture.Binding("n", "s1")
+	deleting.DeletionTimestamp, deleting.Finalizers = new(metav1.Now()), []string{"example.com/stay"}
 	emptied := fixture.Binding("n", "s1")
 	emptied.Spec.ClusterSet = ""
 	status := fixture.Placement("n", "plain").Obj()
@@ -130,6 +132,7 @@ func TestAffectedPlacements(t *testing.T) {
 
 		"a binding, nothing changed":          {update: fixture.Binding("n", "s1")},
 		"a binding comes":                     {update: fixture.Binding("n", "s2"), want: allOfN},
+		"a binding with a finalizer goes":     {update: deleting, want: allOfN},
 		"a binding goes":                      {delete: fixture.Binding("n", "s1"), want: allOfN},
 		"an unknown binding goes":             {delete: fixture.Binding("n", "s4")},
 		"a binding of another name is no one": {update: renamed},

@@ -103,9 +103,10 @@ func (inv *Inventory) addBound(set string, affected affectedSet) {
 }
 
 // updateBinding stores a binding. It ignores one whose name is not its spec.clusterSet, because the
-// permission to bind is checked by the name.
+// permission to bind is checked by the name, and one that is being deleted: a finalizer must not
+// delay what revokes a set.
 func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, e *event) {
-	if object.Spec.ClusterSet != object.Name {
+	if object.Spec.ClusterSet != object.Name || !object.DeletionTimestamp.IsZero() {
 		inv.deleteBinding(object, e)
 		return
 	}

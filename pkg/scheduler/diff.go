@@ -297,8 +297,8 @@ func (a *Attempt) describeLeaving(names []string) []framework.Leaving {
 				if all[i].Forced {
 					continue
 				}
-				since, forces := f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
-				all[i].Forced = forces && !a.causedByEdit(all[i].Name, since)
+				forcing := f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
+				all[i].Forced = forcing.Forces && !a.causedByEdit(all[i].Name, forcing)
 			}
 			return nil
 		}))

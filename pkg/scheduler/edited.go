@@ -14,58 +14,71 @@ import (
 
 // editState is what is known of the edits of a Placement since its last publication.
 type editState struct {
-	// edited is true if the published clusters were decided for another generation.
+	// edited is true if the published clusters were decided for another generation or profile.
 	edited bool
-	// forced has the clusters whose removal was forced in a record since a change was last
-	// completed, and when that record was written.
+	// forced has the clusters whose removal was forced in a record since the last publication, and
+	// when that record was written.
 	forced map[string]time.Time
-	// begins is the first time since then at which the present generation and profile were decided,
-	// as records say; zero if none does.
-	begins time.Time
+	// first is the first time at which the present generation and profile were decided, as records
+	// say, and begins the first time since a change was last completed; zero if no record says it.
+	first, begins time.Time
 }
 
 // causedByEdit reports whether an edit of the Placement, and not a change of the cluster, made it a
 // reason to remove the cluster: what removes it existed before the first decision for the edited
-// generation, and the last published generation kept the cluster. since is zero if it is unknown
-// when it began to exist. What cannot be known counts as an edit: nothing leaves early then.
-func (a *Attempt) causedByEdit(name string, since time.Time) bool {
+// generation, and the last published generation kept the cluster, at least for some time. What
+// cannot be known counts as an edit: nothing leaves early then.
+func (a *Attempt) causedByEdit(name string, forcing framework.Forcing) bool {
 	if a.edits == nil {
 		a.edits = a.findEdits()
 	}
 	e := a.edits
-	if !e.edited {
+	recorded := e.begins
+	switch {
+	case e.edited:
+	case forcing.Ended && a.Snapshot.Subject.Placement.Generation > 1: // The first generation is no edit.
+		recorded = e.first
+	default:
 		return false
 	}
-	if at, was := e.forced[name]; was && !since.After(at) {
+	if at, was := e.forced[name]; was && !forcing.Ended && !forcing.Since.After(at) {
 		return false
 	}
 	begins := a.timers.DecidedSince
-	if !e.begins.IsZero() && (begins.IsZero() || e.begins.Before(begins)) {
-		begins = e.begins
+	if !recorded.IsZero() && (begins.IsZero() || recorded.Before(begins)) {
+		begins = recorded
 	}
-	return begins.IsZero() || !since.After(begins)
+	return begins.IsZero() || !forcing.Since.After(begins)
 }
 
 func (a *Attempt) findEdits() *editState {
 	subject := a.Snapshot.Subject
-	published, profile := publishedGeneration(subject), publishedProfile(subject)
-	e := &editState{edited: published != 0 && published != subject.Placement.Generation || profile != "" && profile != ProfileName(subject.Placement)}
-	if !e.edited {
-		return e
-	}
 	pl := subject.Placement
-	e.forced = map[string]time.Time{}
+	published, profile := publishedGeneration(subject), publishedProfile(subject)
+	e := &editState{
+		edited: published != 0 && published != pl.Generation || profile != "" && profile != ProfileName(pl),
+		forced: map[string]time.Time{},
+	}
 	for _, record := range subject.Records {
 		at := cmp.Or(record.Status.StartTime, record.Status.PermittedTime, record.Status.CompletionTime)
+		if at == nil {
+			continue
+		}
+		decided := record.Spec.PlacementGeneration == pl.Generation && record.Spec.Profile == ProfileName(pl)
+		if decided && e.first.IsZero() {
+			e.first = at.Time
+		}
 		switch {
 		case record.Status.Phase == berthv1alpha1.PhasePublished:
 			clear(e.forced)
 			e.begins = time.Time{}
 			continue
-		case at == nil:
-			continue
-		case e.begins.IsZero() && record.Spec.PlacementGeneration == pl.Generation && record.Spec.Profile == ProfileName(pl):
+		case decided && e.begins.IsZero():
 			e.begins = at.Time
+		}
+		if record.Spec.PublishedGeneration != published {
+			// Another generation was published since.
+			continue
 		}
 		for _, name := range record.Spec.Forced {
 			e.forced[name] = at.Add(time.Second)

@@ -103,9 +103,9 @@ func (p *panicker) FinishFilter(context.Context, *framework.CycleState, *v1alpha
 	return nil
 }
 
-func (p *panicker) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
+func (p *panicker) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
 	p.run("ForcesRemoval")
-	return time.Time{}, false
+	return framework.Forcing{}
 }
 
 func (p *panicker) Relax(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Cluster) []framework.Relaxation {

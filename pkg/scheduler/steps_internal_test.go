@@ -209,8 +209,8 @@ func TestUsedUpShares(t *testing.T) {
 // forcer is a filter that may force removals.
 type forcer struct{ plain }
 
-func (*forcer) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
-	return time.Time{}, false
+func (*forcer) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
+	return framework.Forcing{}
 }
 
 // TestLeavingOtherwiseQualifies: only a filter that forces removals excludes the cluster.

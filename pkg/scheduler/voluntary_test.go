@@ -133,7 +133,8 @@ func TestReplaceFirst(t *testing.T) {
 }
 
 // TestEditsAreVoluntary: an edit that removes a toleration removes the cluster as the policies
-// allow. A taint that the last published generation did not tolerate either removes it at once.
+// allow, now or when a shorter toleration ends. A taint that the last published generation did not
+// tolerate either removes it at once.
 func TestEditsAreVoluntary(t *testing.T) {
 	tolerate := func(d *desk, key string) {
 		d.edit(func(pl *v1alpha1.Placement) {
@@ -141,6 +142,12 @@ func TestEditsAreVoluntary(t *testing.T) {
 		})
 	}
 	untolerate := func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.Tolerations = nil }) }
+	shorten := func(d *desk, seconds int64) {
+		d.edit(func(pl *v1alpha1.Placement) {
+			pl.Spec.Tolerations = []v1alpha1.Toleration{{Key: "team", Operator: v1alpha1.TolerationOpExists, TolerationSeconds: &seconds}}
+		})
+	}
+	shorter := func(d *desk) { shorten(d, 90) } // 60 s of which have passed
 	later := func(d *desk) { d.later(60) }
 	for name, tc := range map[string]struct {
 		policy func(spec *berthv1alpha1.DisruptionPolicySpec)
@@ -162,6 +169,16 @@ func TestEditsAreVoluntary(t *testing.T) {
 		"an edit of something else":          {nil, []func(*desk){func(d *desk) { tolerate(d, "other") }, later, func(d *desk) { d.taintAt("b", "broken", d.now) }}, "a c"},
 		"and a restart":                      {nil, []func(*desk){func(d *desk) { tolerate(d, "other") }, later, func(d *desk) { d.restart(); d.taintAt("b", "broken", d.now) }}, "a c"},
 		"no edit":                            {nil, []func(*desk){func(d *desk) { d.taintAt("b", "broken", d.now) }}, "a c"},
+		"a toleration is shortened":          {nil, []func(*desk){shorter, later}, "a b c"},
+		"to a time that has passed":          {nil, []func(*desk){func(d *desk) { shorten(d, 30) }}, "a b c"},
+		"to nothing":                         {nil, []func(*desk){func(d *desk) { shorten(d, 0) }}, "a b c"},
+		"shortened, and a restart":           {nil, []func(*desk){shorter, (*desk).restart, later}, "a b c"},
+		"shortened, a restart at the end":    {nil, []func(*desk){shorter, func(d *desk) { d.later(60); d.restart() }}, "a b c"},
+		"shortened, and an edit":             {nil, []func(*desk){shorter, func(d *desk) { tolerate(d, "other") }, later}, "a b c"},
+		"shortened, and an edit after it":    {nil, []func(*desk){shorter, later, func(d *desk) { tolerate(d, "other") }, (*desk).restart}, "a b c"},
+		"shortened, then a taint comes":      {nil, []func(*desk){shorter, later, func(d *desk) { d.taintAt("b", "team", d.now) }, later, later}, "a c"},
+		"a removal and its withdrawal":       {nil, []func(*desk){untolerate, func(d *desk) { tolerate(d, "team") }, later, func(d *desk) { d.taintAt("a", "team", d.now) }, later, untolerate}, "a b c"},
+		"shortened in such edits":            {nil, []func(*desk){untolerate, func(d *desk) { tolerate(d, "team") }, later, func(d *desk) { d.taintAt("a", "team", d.now) }, shorter, later, later}, "a b c"},
 		"closed windows": {func(spec *berthv1alpha1.DisruptionPolicySpec) {
 			spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 3 1 1 *", Duration: "1m"}}
 		}, []func(*desk){untolerate}, "a b c"},
@@ -278,6 +295,28 @@ func TestEditsOfClustersThatLeaveAlready(t *testing.T) {
 			}
 			if got := d.names(); got != tc.want {
 				t.Errorf("published %s, want %s: %+v", got, tc.want, d.condition(v1alpha1.PlacementConditionDecisionProgressing))
+			}
+		})
+	}
+}
+
+// TestEndedTolerationForces: a toleration that no edit shortened ends, also after a restart.
+func TestEndedTolerationForces(t *testing.T) {
+	for name, restart := range map[string]func(d *desk){"": func(*desk) {}, "a restart": (*desk).restart} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask().Number(3).Predicate(fixture.MatchLabel("tier", "gold")).Generation(1).Toleration("slow", v1alpha1.TolerationOpExists, "", "").Seconds(60))
+			d.tier("gold", "a", "b", "c")
+			d.steps()
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+			d.later(60)
+			d.taintAt("a", "slow", d.now)
+			if d.steps(); d.names() != "a b c" {
+				t.Fatalf("published %s", d.names())
+			}
+			restart(d)
+			d.later(60)
+			if d.steps(); d.names() != "b c" {
+				t.Errorf("published %s", d.names())
 			}
 		})
 	}

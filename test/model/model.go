@@ -137,8 +137,9 @@ type attempt struct {
 	policy policy
 	target []string
 	result Prediction
-	// paused: removals wait for minAvailable.
-	paused bool
+	// paused: removals wait for minAvailable. awaitsRecord: nothing is decided until a record is
+	// written.
+	paused, awaitsRecord bool
 }
 
 // Attempt predicts an attempt.

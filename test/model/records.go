@@ -13,6 +13,9 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 	own := c.own()
 	switch outcome {
 	case Undecided:
+		if a.awaitsRecord {
+			return
+		}
 		*after = slices.DeleteFunc(a.superseded(c), a.staysOpen)
 	case Unchanged, Waiting:
 		*after = a.superseded(c)

@@ -15,6 +15,8 @@ func (a *attempt) selectTarget() (target []string, decided bool) {
 	if a.Placement.Pinned > 0 {
 		members, known := a.at(a.Placement.Pinned)
 		if !known {
+			// The record of what was published last may be written soon.
+			a.awaitsRecord = a.memory.Published != 0 && (len(a.Records) == 0 || a.Revision > a.Records[len(a.Records)-1].Revision)
 			return nil, false
 		}
 		ranked = slices.DeleteFunc(ranked, func(name string) bool { return !slices.Contains(members, name) })
@@ -162,7 +164,7 @@ func (a *attempt) causedByEdit(name string, since time.Time) bool {
 	return begins.IsZero() || !since.After(begins)
 }
 
-// wasForced is when the last record since the last complete change was written that says that the
+// wasForced is when the last record since the last publication was written that says that the
 // Placement could not keep a cluster; zero if none does. Records have whole seconds.
 func (a *attempt) wasForced(name string) (at time.Time) {
 	for i := range a.Records {
@@ -170,7 +172,7 @@ func (a *attempt) wasForced(name string) (at time.Time) {
 		switch {
 		case r.Phase == berthv1alpha1.PhasePublished:
 			at = time.Time{}
-		case slices.Contains(r.Forced, name) && !r.begins().IsZero():
+		case slices.Contains(r.Forced, name) && r.Published == a.publishedGeneration() && !r.begins().IsZero():
 			at = r.begins().Add(time.Second)
 		}
 	}

@@ -170,10 +170,19 @@ type FilterFinisher interface {
 // its removal still counts as desired.
 type ForcedRemovalPlugin interface {
 	FilterPlugin
-	// ForcesRemoval reports whether the removal of a cluster is forced, and since when the cluster
-	// has what forces it; zero if unknown. If only an edit of the Placement made it a reason, the
-	// removal is voluntary. It needs no PreFilter.
-	ForcesRemoval(state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) (since time.Time, forces bool)
+	// ForcesRemoval reports whether the removal of a cluster is forced. If only an edit of the
+	// Placement made it a reason, the removal is voluntary. It needs no PreFilter.
+	ForcesRemoval(state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) Forcing
+}
+
+// Forcing is what forces the removal of a cluster.
+type Forcing struct {
+	// Forces is true if anything does.
+	Forces bool
+	// Since is when the cluster got it; zero if unknown.
+	Since time.Time
+	// Ended is true if the spec kept the cluster in spite of it for some time, which has ended.
+	Ended bool
 }
 
 // Relaxer is a FilterPlugin that can suggest changes with which a cluster would pass. Only

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -57,7 +58,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 			Expect(edit(ctx, author, pl, `{"metadata": {"labels": {"other": "label"}}, "spec": {"numberOfClusters": 1}}`)).To(Succeed())
 			if leaving != "" {
 				patch := `{"metadata": {"labels": ` + leaving + `}}`
-				Expect(edit(ctx, author, pl, patch)).To(forbidden("DisruptionPolicy " + policy.Name + ", which requires approval, no longer selects it"))
+				Expect(edit(ctx, author, pl, patch)).To(forbidden("DisruptionPolicy " + policy.Name + " no longer selects it while DisruptionPolicy " + policy.Name + " requires approval"))
 				Expect(edit(ctx, approver, pl, patch)).To(Succeed())
 				Expect(edit(ctx, hub, pl, patch)).To(Succeed())
 			}
@@ -120,11 +121,22 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 			require(ctx, ns, expression("tier", metav1.LabelSelectorOpNotIn, "web"))
 		}),
 		Entry("with a policy of another namespace", func(ctx SpecContext, _ string) { require(ctx, namespace(ctx), byLabels(nil)) }),
-		Entry("before the first decision", func(ctx SpecContext, ns string) {
-			require(ctx, ns, berthv1alpha1.DisruptionPolicySpec{Placements: []string{"web"}})
-			Expect(hub.Create(ctx, fixture.Placement(ns, "web").Obj())).To(Succeed())
+		Entry("with a policy that only slows changes down", func(ctx SpecContext, ns string) {
+			spec := byLabels(nil)
+			spec.MaxUnavailable, spec.MinAvailable, spec.StabilizationWindowSeconds = new(intstr.FromInt32(0)), new(intstr.FromString("0%")), 60
+			spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
+			protect(ctx, ns, spec)
 		}),
 	)
+
+	It("is protected although its author keeps it from getting a status", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		require(ctx, ns, byLabels(nil))
+		pl, author := fixture.Placement(ns, "web").Obj(), hub.Author(ctx, ns)
+		Eventually(func() error { return author.Create(ctx, pl) }).Should(Succeed())
+		Eventually(func() error { return author.Delete(ctx, pl.DeepCopy(), client.DryRunAll) }).Should(forbidden("may not delete Placement web"))
+		Expect(edit(ctx, author, pl, owners)).To(forbidden("may not add owners to Placement web"))
+	})
 
 	It("is deleted with its namespace, but not with an owner that an author deletes", func(ctx SpecContext) {
 		ns := namespace(ctx)
@@ -161,26 +173,22 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 
 var _ = Describe("Without a DisruptionPolicy", func() {
 	DescribeTable("an author cannot",
-		func(ctx SpecContext, patch, why string, alsoUndecided bool) {
+		func(ctx SpecContext, patch, why string) {
 			ns := namespace(ctx)
 			author, approver := hub.Author(ctx, ns), approver(ctx, ns)
 			pl, undecided := decided(ctx, ns, "web"), fixture.Placement(ns, "new").Obj()
 			Expect(hub.Create(ctx, undecided)).To(Succeed())
 			Expect(edit(ctx, author, pl, patch)).To(forbidden("user author-of-" + ns + " may not " + why))
-			if alsoUndecided {
-				Expect(edit(ctx, author, undecided, patch)).To(forbidden(why))
-			} else {
-				Expect(edit(ctx, author, undecided, patch)).To(Succeed())
-			}
+			Expect(edit(ctx, author, undecided, patch)).To(forbidden(why))
 			for _, user := range []client.Client{approver, hub} {
 				for _, p := range []*v1alpha1.Placement{pl, undecided} {
 					Expect(edit(ctx, user, p, patch)).To(Succeed())
 				}
 			}
 		},
-		Entry("disable scheduling", `{"metadata": {"annotations": {"`+v1alpha1.PlacementDisableAnnotation+`": "true"}}}`, "set or end the annotation", true),
-		Entry("add a finalizer", `{"metadata": {"finalizers": ["example.com/stay"]}}`, "add finalizers", true),
-		Entry("change the profile", `{"metadata": {"annotations": {"berth.dev/profile": "other"}}}`, "change the annotation berth.dev/profile", false),
+		Entry("disable scheduling", `{"metadata": {"annotations": {"`+v1alpha1.PlacementDisableAnnotation+`": "true"}}}`, "set or end the annotation"),
+		Entry("add a finalizer", `{"metadata": {"finalizers": ["example.com/stay"]}}`, "add finalizers"),
+		Entry("change the profile", `{"metadata": {"annotations": {"berth.dev/profile": "other"}}}`, "change the annotation berth.dev/profile"),
 	)
 
 	It("an author cannot create a Placement that is disabled or has a finalizer", func(ctx SpecContext) {

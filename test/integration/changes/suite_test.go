@@ -4,6 +4,7 @@ package changes
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,6 +47,17 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Eventually(func() error {
 		return edit(ctx, author, probe, `{"metadata": {"annotations": {"`+v1alpha1.ProfileAnnotation+`": "other"}}}`)
 	}).Should(forbidden("may not change the annotation"))
+	binding := fixture.Binding(ns, "probe")
+	Expect(hub.Create(ctx, binding)).To(Succeed())
+	Eventually(func() error { return author.Delete(ctx, binding.DeepCopy(), client.DryRunAll) }).Should(MatchError(ContainSubstring("may not delete")))
+	Eventually(func() error {
+		many := fixture.Placement(ns, "many").Obj()
+		many.Labels = map[string]string{}
+		for i := range 101 {
+			many.Labels[fmt.Sprint("l", i)] = ""
+		}
+		return author.Create(ctx, many, client.DryRunAll)
+	}).Should(MatchError(ContainSubstring("Too many")))
 	record := held(ctx, probe)
 	Eventually(func() error { return answer(ctx, approver(ctx, ns), record, "Approved", "other") }).Should(forbidden("spec.approval.by is other"))
 })
@@ -75,6 +87,12 @@ func decided(ctx context.Context, namespace, name string) *v1alpha1.Placement {
 func require(ctx context.Context, namespace string, spec berthv1alpha1.DisruptionPolicySpec) *berthv1alpha1.DisruptionPolicy {
 	GinkgoHelper()
 	spec.Approval = berthv1alpha1.ApprovalRequired
+	return protect(ctx, namespace, spec)
+}
+
+// protect creates a DisruptionPolicy.
+func protect(ctx context.Context, namespace string, spec berthv1alpha1.DisruptionPolicySpec) *berthv1alpha1.DisruptionPolicy {
+	GinkgoHelper()
 	policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "policy-"}, Spec: spec}
 	Expect(hub.Create(ctx, policy)).To(Succeed())
 	return policy
