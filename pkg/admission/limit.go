@@ -43,16 +43,28 @@ func limitBody(next http.Handler) http.Handler {
 }
 
 // LimitRequests limits requests to a handler in number, size and time. A request beyond the number
-// gets 503 at once.
-func LimitRequests(number int, next http.Handler) http.Handler {
+// waits, without its body being read, and gets 503 after most.
+func LimitRequests(number int, most time.Duration, next http.Handler) http.Handler {
 	next = limitBody(next)
 	inProgress := make(chan struct{}, number)
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		defer func() { <-inProgress }()
+		next.ServeHTTP(w, r)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case inProgress <- struct{}{}:
-			defer func() { <-inProgress }()
-			next.ServeHTTP(w, r)
+			serve(w, r)
+			return
 		default:
+		}
+		late := time.NewTimer(most)
+		defer late.Stop()
+		select {
+		case inProgress <- struct{}{}:
+			serve(w, r)
+		case <-r.Context().Done():
+		case <-late.C:
 			http.Error(w, fmt.Sprintf("busy: %d requests are in progress", number), http.StatusServiceUnavailable)
 		}
 	})

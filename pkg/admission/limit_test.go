@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -83,4 +85,28 @@ func TestChecksRunOneAtATime(t *testing.T) {
 			t.Errorf("one that waited gets %d", code)
 		}
 	}
+}
+
+// TestRequestsWait: a request beyond the number waits for one that ends, or for the time.
+func TestRequestsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		handler := LimitRequests(1, time.Second, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+		answers := make(chan int, 2)
+		send := func() { answers <- post(handler, "/", "").Code }
+		go send()
+		synctest.Wait()
+		go send()
+		if code := <-answers; code != http.StatusServiceUnavailable {
+			t.Errorf("one that waited for too long gets %d", code)
+		}
+		go send()
+		synctest.Wait()
+		close(end)
+		for range 2 {
+			if code := <-answers; code != http.StatusOK {
+				t.Errorf("one that waited gets %d", code)
+			}
+		}
+	})
 }

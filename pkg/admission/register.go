@@ -54,6 +54,6 @@ func Register(server webhook.Server, o Options) error {
 	server.Register(stampPath, limitBody(&webhook.Admission{Handler: &stamper{reader}}))
 	server.Register(verifyPath, limitBody(&webhook.Admission{Handler: &verifier{reader}}))
 	checker := &webhook.Admission{Handler: &queueChecker{config: o.QueueConfig, check: o.CheckQueues}}
-	server.Register(queuesPath, LimitRequests(maxChecks, oneAtATime(checker)))
+	server.Register(queuesPath, LimitRequests(maxChecks, 0, oneAtATime(checker)))
 	return nil
 }

@@ -129,7 +129,7 @@ func (v *Viewer) effect(ctx context.Context, p *actions.Prepared) (*simulator.Co
 	}
 	var objects simulator.Objects
 	var now time.Time
-	err := v.Hub.use(ctx, nil, func(w *world, _ int64) error {
+	err := v.Hub.use(func(w *world, _ int64) error {
 		if !v.Hub.scope.whole() {
 			return errors.New("it needs permission to list the whole fleet")
 		}

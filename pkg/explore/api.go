@@ -18,6 +18,8 @@ type Session struct {
 	Recording bool `json:"recording"`
 	// Resilience is the key of --resilience; empty if none was given.
 	Resilience string `json:"resilience,omitempty"`
+	// NoStream says why api/events refuses one more page of the viewer now; empty if it does not.
+	NoStream string `json:"noStream,omitempty"`
 }
 
 // Fleet is one state of the hub, without the cells of the matrix: GET api/fleet?world=W.

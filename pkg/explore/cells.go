@@ -1,9 +1,8 @@
 package explore
 
 import (
+	"bytes"
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,135 +17,43 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// draft is a column that is being decided. It needs no lock of the world.
-type draft struct {
-	key types.NamespacedName
-	// names and rows are those of the world when it began; has are the published clusters.
-	names []string
-	rows  []int32
-	has   []string
-	// cells have marks of plugins by their position in plugins.
-	cells   []byte
-	plugins []string
-	wants   []string
-	skipped string
-	err     error
-}
-
-// draft begins a column.
-func (w *world) draft(key types.NamespacedName) (*draft, error) {
+// column returns the cells of one Placement, as far as they are known.
+func (w *world) column(key types.NamespacedName) (Column, error) {
 	subject := w.inventory.Subject(key)
 	if subject == nil {
-		return nil, fmt.Errorf("the Placement %q: %w", key, errUnknown)
+		return Column{}, fmt.Errorf("the Placement %q: %w", key, errUnknown)
 	}
-	d := &draft{key: key, names: w.names, rows: w.rows, has: published(subject)}
-	d.wants, d.cells = d.has, []byte(strings.Repeat(string(noCandidate), len(w.names)))
-	return d, nil
+	if r, ok := w.decider.(*remote); ok {
+		return w.answeredColumn(r, subject), nil
+	}
+	if e := w.columns[key]; e != nil && e.decided {
+		return e.column, nil
+	}
+	return columnOf(key, w.names, make([]byte, len(w.names)), published(subject), nil, "", errDeciding), nil
 }
 
-// mark marks clusters.
-func (d *draft) mark(names []string, as byte) {
-	for _, name := range names {
-		if row, ok := slices.BinarySearch(d.names, name); ok {
-			d.cells[row] = as
-		}
-	}
-}
-
-// decide marks the cells as the engine decides.
-func (d *draft) decide(ctx context.Context, engine attempter) {
-	d.skipped, d.err = engine.attempt(ctx, d.key, func(a *scheduler.Attempt) {
-		set := func(i int, as byte) {
-			if i < len(d.rows) && d.rows[i] >= 0 {
-				d.cells[d.rows[i]] = as
+// answeredColumn returns the cells of one Placement as the controller has answered.
+func (w *world) answeredColumn(r *remote, subject *framework.Subject) Column {
+	key, has := subject.Key(), published(subject)
+	cells, wants := bytes.Repeat([]byte{noCandidate}, len(w.names)), has
+	report, err := r.outline(key)
+	if err == nil && report.Answer != nil {
+		mark := func(names []string, as byte) {
+			for _, name := range names {
+				if row, ok := slices.BinarySearch(w.names, name); ok {
+					cells[row] = as
+				}
 			}
 		}
-		a.EachCandidate(func(i int) { set(i, excluded) })
-		a.EachExcluded(func(i int, plugin string) { set(i, markOf(&d.plugins, plugin)) })
-		for _, c := range a.Feasible {
-			set(c.Index, feasible)
+		if len(report.AvailableClusters) < report.Candidates {
+			mark(w.names, unknown)
 		}
-		if a.Target != nil {
-			d.wants = slices.Clone(a.Target.Clusters)
-		}
-	})
-}
-
-// markOf returns the mark for a plugin that excluded a cluster, and adds it to the plugins.
-func markOf(plugins *[]string, name string) byte {
-	i := slices.Index(*plugins, name)
-	if i < 0 {
-		i = len(*plugins)
-		*plugins = append(*plugins, name)
-	}
-	return byte(min(firstPlugin+i, '~'))
-}
-
-// report marks the cells as the controller has answered.
-func (w *world) report(ctx context.Context, d *draft) {
-	report, err := w.decider.outline(ctx, d.key)
-	if err != nil || report.Answer == nil {
-		d.skipped, d.err = skippedOf(report), err
-		return
-	}
-	if len(report.AvailableClusters) < report.Candidates {
-		d.mark(w.names, unknown)
-	}
-	d.fill(report)
-	if d.wants = target(report, d.has); report.Pending != nil {
-		d.wants = w.pendingTarget(d.key, d.has)
-	}
-}
-
-// finish returns the column.
-func (w *world) finish(d *draft) Column {
-	c := Column{Placement: d.key.String()}
-	for i, cell := range d.cells {
-		if plugin := int(cell) - firstPlugin; plugin >= 0 && plugin < len(d.plugins) {
-			d.cells[i] = markOf(&w.plugins, d.plugins[plugin])
+		w.fill(mark, report)
+		if wants = target(report, has); report.Pending != nil {
+			wants = w.pendingTarget(key, has)
 		}
 	}
-	switch {
-	case errors.Is(d.err, context.DeadlineExceeded):
-		c.Note = fmt.Sprintf("It takes more than %s to decide the Placement.", columnTime)
-		d.mark(d.names, unknown)
-	case d.err != nil:
-		// An error of one Placement must not hide the others. What is published is known.
-		c.Note = d.err.Error()
-		d.mark(d.names, unknown)
-	case d.skipped != "":
-		c.Note = "The Placement is not decided: it is " + d.skipped + "."
-	}
-	d.mark(d.has, selected)
-	d.mark(changes.Minus(d.wants, d.has), addition)
-	d.mark(changes.Minus(d.has, d.wants), removal)
-	c.Cells = string(d.cells)
-	return c
-}
-
-// column returns the cells of one Placement.
-func (w *world) column(ctx context.Context, key types.NamespacedName) (Column, error) {
-	if known, ok := w.columns[key]; ok {
-		return known, nil
-	}
-	d, err := w.draft(key)
-	if err != nil {
-		return Column{}, err
-	}
-	engine, decides := w.decider.(attempter)
-	if decides {
-		d.decide(ctx, engine)
-	} else {
-		w.report(ctx, d)
-	}
-	if ctx.Err() != nil {
-		return Column{}, ctx.Err()
-	}
-	c := w.finish(d)
-	if _, isRemote := w.decider.(*remote); d.err == nil && !isRemote {
-		w.columns[key] = c
-	}
-	return c, nil
+	return columnOf(key, w.names, cells, has, wants, skippedOf(report), err)
 }
 
 // pendingTarget returns the clusters that the open change selects. Answers of the controller do not
@@ -171,23 +78,23 @@ func skippedOf(r *simulator.Report) string {
 }
 
 // fill marks candidates from general to special results: the last mark of a cell stays.
-func (d *draft) fill(r *simulator.Report) {
+func (w *world) fill(mark func([]string, byte), r *simulator.Report) {
 	// A candidate is marked with the filter after the last one that it passed.
 	passed := r.AvailableClusters
 	for _, filter := range r.FilterResults {
 		if len(filter.Clusters) < len(passed) {
-			d.mark(passed, markOf(&d.plugins, filter.Name[strings.LastIndexByte(filter.Name, ',')+1:]))
+			mark(passed, markOf(&w.plugins, filter.Name[strings.LastIndexByte(filter.Name, ',')+1:]))
 		}
 		passed = filter.Clusters
 	}
-	d.mark(passed, excluded)
-	d.mark(r.Ranking, feasible)
+	mark(passed, excluded)
+	mark(r.Ranking, feasible)
 	for _, v := range r.Verdicts {
 		switch {
 		case v.Plugin != "":
-			d.mark([]string{v.Cluster}, markOf(&d.plugins, v.Plugin))
+			mark([]string{v.Cluster}, markOf(&w.plugins, v.Plugin))
 		case v.Rank > 0:
-			d.mark([]string{v.Cluster}, feasible)
+			mark([]string{v.Cluster}, feasible)
 		}
 	}
 }
@@ -207,23 +114,20 @@ func target(r *simulator.Report, published []string) []string {
 }
 
 // scores returns the scores of the candidates of one Placement.
-func (w *world) scores(ctx context.Context, placement string) (*Scores, error) {
-	subject, err := w.subject(placement)
-	if err != nil {
+func (w *world) scores(placement string, a answer) (*Scores, error) {
+	if _, err := w.subject(placement); err != nil {
 		return nil, err
 	}
 	s := &Scores{Placement: placement, Scores: map[string]int64{}}
-	report, err := w.decider.outline(ctx, subject.Key())
-	if err != nil || report.Answer == nil {
-		return s, err
+	if a.err != nil || a.report.Answer == nil {
+		return s, a.err
 	}
-	maps.Copy(s.Scores, report.Scores)
+	maps.Copy(s.Scores, a.report.Scores)
 	return s, nil
 }
 
-// cell decides one Placement again, for the Verdict of one cluster and the change with which it
-// would be selected.
-func (w *world) cell(ctx context.Context, placement, cluster string) (*Cell, error) {
+// cell returns the Verdict of one cluster and the change with which it would be selected.
+func (w *world) cell(placement, cluster string, a answer) (*Cell, error) {
 	subject, err := w.subject(placement)
 	if err != nil {
 		return nil, err
@@ -233,16 +137,18 @@ func (w *world) cell(ctx context.Context, placement, cluster string) (*Cell, err
 	}
 	has := published(subject)
 	c := &Cell{Placement: placement, Cluster: cluster, Published: slices.Contains(has, cluster)}
-	report, err := w.decider.explain(ctx, subject.Key(), cluster)
-	if err != nil {
-		return nil, err
+	if a.err != nil {
+		return nil, a.err
 	}
+	report := a.report
 	if report.Answer == nil {
 		c.Note = "The Placement is not decided: it is " + report.Skipped + "."
 		return c, nil
 	}
 	if row, _ := w.placementRow(subject.Key()); report.Pending != nil {
-		report.Pending = pendingAsRecorded(report.Pending, row.Change)
+		shown := *report
+		shown.Pending = pendingAsRecorded(report.Pending, row.Change)
+		report = &shown
 	}
 	c.Pending = pendingOf(report, has, cluster)
 	c.Spread = w.spread(subject.Placement, report, has, cluster)

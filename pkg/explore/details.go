@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +19,7 @@ import (
 )
 
 // placement returns the details of a Placement, without its events and actions.
-func (w *world) placement(ctx context.Context, name string) (*PlacementDetails, error) {
+func (w *world) placement(name string, a answer) (*PlacementDetails, error) {
 	subject, err := w.subject(name)
 	if err != nil {
 		return nil, err
@@ -43,10 +42,10 @@ func (w *world) placement(ctx context.Context, name string) (*PlacementDetails, 
 			}
 		}
 	}
-	report, err := w.decider.outline(ctx, subject.Key())
+	report := a.report
 	switch {
-	case err != nil:
-		d.Note = err.Error()
+	case a.err != nil:
+		d.Note = a.err.Error()
 	case report.Answer == nil:
 		d.Note = "The Placement is not decided: it is " + report.Skipped + "."
 	default:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/turns"
 )
 
 const (
@@ -34,17 +32,16 @@ type Hub struct {
 	// more.
 	streams atomic.Int32
 	gone    chan struct{}
+	// ctx ends the decisions of columns; stop ends it.
+	ctx  context.Context
+	stop context.CancelFunc
 
-	mu        sync.Mutex
-	world     *world
+	// mu of lockedWorld protects what follows.
+	lockedWorld
 	simulator *simulator.Simulator
 	// scope is what the viewer may list.
 	scope scope
 	state HubState
-	// turns are those of the namespaces whose columns are decided. drops counts the columns that
-	// were dropped: what was decided before is not kept.
-	turns *turns.Turns
-	drops int64
 	// run counts the calls of reset: what a watch of an earlier run reports does not count.
 	run int64
 
@@ -79,7 +76,8 @@ func newDirty() dirty {
 func NewHub(o simulator.Options) (*Hub, error) {
 	// A client of an earlier Hub must not take this one for that.
 	began := time.Now().UnixMilli()
-	h := &Hub{options: o, version: began, rows: began, wake: make(chan struct{}), gone: make(chan struct{}), turns: turns.New(1, 1, maxColumnsAsked), state: HubState{State: Connecting, Since: time.Now()}}
+	h := &Hub{options: o, version: began, rows: began, wake: make(chan struct{}), gone: make(chan struct{}), state: HubState{State: Connecting, Since: time.Now()}}
+	h.ctx, h.stop = context.WithCancel(context.Background())
 	_, err := h.reset(scope{}, nil)
 	return h, err
 }
@@ -133,7 +131,6 @@ func (h *Hub) limit(s scope, d decider) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.scope, h.world.decider = s, d
-	h.drops++
 	clear(h.world.columns)
 }
 
@@ -302,116 +299,14 @@ func (h *Hub) since(version int64) (updates []Update, next <-chan struct{}, ok b
 	return slices.Clone(h.updates[i:]), h.wake, true
 }
 
-// columnTime is how long one column may take to decide: costly Placements must not keep the others
-// from being shown.
-const columnTime = time.Second
-
-// columns implements view. With the engine, the columns are decided without the lock, so that the
-// Hub goes on.
-func (h *Hub) columns(ctx context.Context, placements []string) (*Columns, error) {
-	for {
-		c := &Columns{Columns: []Column{}}
-		var engine attempter
-		err := h.use(ctx, nil, func(w *world, rows int64) (err error) {
-			var decides bool
-			if engine, decides = w.decider.(attempter); !decides {
-				c, err = columnsOf(ctx, w, rows, placements)
-			}
-			c.Rows = rows
-			return err
-		})
-		if err != nil || engine == nil {
-			return c, err
-		}
-		done, err := h.decideColumns(ctx, engine, placements, c)
-		if err != nil || done {
-			return c, err
-		}
-	}
-}
-
-// decideColumns adds the columns. It returns false if the order of the cells changed meanwhile.
-func (h *Hub) decideColumns(ctx context.Context, engine attempter, placements []string, c *Columns) (done bool, err error) {
-	for _, placement := range placements {
-		column, state, err := h.decideColumn(ctx, engine, keyOf(placement), c.Rows)
-		switch {
-		case err != nil:
-			return false, err
-		case state == columnOutdated:
-			return false, nil
-		case state == columnKnown:
-			c.Columns = append(c.Columns, column)
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	c.Plugins = slices.Clone(h.world.plugins)
-	return h.rows == c.Rows, nil
-}
-
-// columnState says what decideColumn returns.
-type columnState int
-
-const (
-	// columnGone: the Placement does not exist. columnKnown: the column is decided. columnOutdated:
-	// the order of the cells has changed.
-	columnGone columnState = iota
-	columnKnown
-	columnOutdated
-)
-
-// decideColumn decides one column in the turn of its namespace.
-func (h *Hub) decideColumn(ctx context.Context, engine attempter, key types.NamespacedName, rows int64) (Column, columnState, error) {
-	h.mu.Lock()
-	known, ok := h.world.columns[key]
-	exists, order, drops := h.world.inventory.Placement(key) != nil, h.rows, h.drops
-	var d *draft
-	if exists && !ok {
-		d, _ = h.world.draft(key)
-	}
-	h.mu.Unlock()
-	switch {
-	case order != rows:
-		return Column{}, columnOutdated, nil
-	case ok:
-		return known, columnKnown, nil
-	case d == nil:
-		return Column{}, columnGone, nil
-	}
-	done, err := h.turns.Wait(ctx, key.Namespace)
-	if err != nil {
-		return Column{}, columnGone, err
-	}
-	deciding, cancel := context.WithTimeout(ctx, columnTime)
-	d.decide(deciding, engine)
-	if deciding.Err() != nil {
-		d.err = deciding.Err()
-	}
-	cancel()
-	done()
-	if ctx.Err() != nil {
-		return Column{}, columnGone, ctx.Err()
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.rows != rows {
-		return Column{}, columnOutdated, nil
-	}
-	c := h.world.finish(d)
-	if h.drops == drops {
-		h.world.columns[key] = c
-	}
-	return c, columnKnown, nil
-}
-
 // columnsOf returns the cells of the Placements that exist.
-func columnsOf(ctx context.Context, w *world, rows int64, placements []string) (*Columns, error) {
+func columnsOf(w *world, rows int64, placements []string) (*Columns, error) {
 	c := &Columns{Rows: rows, Columns: []Column{}}
 	for _, placement := range placements {
 		if w.inventory.Placement(keyOf(placement)) == nil {
 			continue
 		}
-		column, err := w.column(ctx, keyOf(placement))
+		column, err := w.column(keyOf(placement))
 		if err != nil {
 			return nil, err
 		}

@@ -2,21 +2,16 @@ package explore
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -158,137 +153,5 @@ func TestPublishedPages(t *testing.T) {
 				check(hub, 0)
 			})
 		})
-	}
-}
-
-// slowEngine decides when it is released, and says of which Placement it began to decide.
-type slowEngine struct {
-	decider
-	skipped string
-	began   chan types.NamespacedName
-	release chan struct{}
-}
-
-func (e *slowEngine) attempt(ctx context.Context, key types.NamespacedName, _ func(*scheduler.Attempt)) (string, error) {
-	e.began <- key
-	select {
-	case <-e.release:
-		return e.skipped, nil
-	case <-ctx.Done():
-		return e.skipped, ctx.Err()
-	}
-}
-
-// TestColumnsAreDecidedWithoutTheLock: while columns of costly Placements are decided, the Hub goes
-// on, and a column of another namespace waits for one of them only. One that takes too long says
-// so.
-func TestColumnsAreDecidedWithoutTheLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hub, err := NewHub(simulator.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		objects := simulator.Objects{fixture.Cluster("c1").Obj(), fixture.Placement("shop", "web").Obj()}
-		var costly []string
-		for i := range 30 {
-			name := fmt.Sprint("p", i)
-			objects, costly = append(objects, fixture.Placement("costly", name).Obj()), append(costly, "costly/"+name)
-		}
-		if err := hub.Fill(objects); err != nil {
-			t.Fatal(err)
-		}
-		engine := &slowEngine{began: make(chan types.NamespacedName, 100), release: make(chan struct{})}
-		hub.limit(scope{known: true}, engine)
-		answers := make(chan *Columns, 2)
-		ask := func(placements ...string) {
-			c, err := columns(t.Context(), hub, placements)
-			if err != nil {
-				t.Error(err)
-			}
-			answers <- c
-		}
-		go ask(costly...)
-		synctest.Wait()
-		go ask("shop/web")
-		synctest.Wait()
-		if got := len(hub.fleet().Placements); got != 31 {
-			t.Errorf("%d Placements", got)
-		}
-		hub.update(hub.run, nil, fixture.Placement("shop", "new").Obj())
-		if got := (<-engine.began).String(); got != "costly/p0" {
-			t.Errorf("%s begins", got)
-		}
-		engine.release <- struct{}{}
-		if got := (<-engine.began).String(); got != "shop/web" {
-			t.Errorf("%s is next", got)
-		}
-		engine.release <- struct{}{}
-		if c := <-answers; len(c.Columns) != 1 || c.Columns[0].Note != "" {
-			t.Errorf("the answer is %+v", c)
-		}
-		c := <-answers // each of the others takes longer than it may
-		if len(c.Columns) != 30 || c.Columns[0].Note != "" || c.Columns[29].Note != "It takes more than 1s to decide the Placement." {
-			t.Errorf("the answer is %+v", c)
-		}
-	})
-}
-
-// TestColumnsAreDecidedAgain: what changes while a column is decided is not lost.
-func TestColumnsAreDecidedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hub, err := NewHub(simulator.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		pl := fixture.Placement("shop", "web").Obj()
-		if err := hub.Fill(simulator.Objects{fixture.Cluster("c1").Obj(), pl}); err != nil {
-			t.Fatal(err)
-		}
-		engine := &slowEngine{began: make(chan types.NamespacedName, 100), release: make(chan struct{})}
-		hub.limit(scope{known: true}, engine)
-		answer := make(chan *Columns, 1)
-		go func() {
-			c, _ := columns(t.Context(), hub, []string{"shop/web"})
-			answer <- c
-		}()
-		<-engine.began
-		hub.update(hub.run, nil, fixture.Cluster("c0").Obj())
-		hub.flush() // Now the cells have another order.
-		close(engine.release)
-		if c := <-answer; c.Rows != hub.fleet().Rows || len(c.Columns[0].Cells) != 2 {
-			t.Errorf("the answer is %+v", c)
-		}
-		if len(engine.began) != 1 {
-			t.Errorf("decided again %d times", len(engine.began))
-		}
-		changed := pl.DeepCopy()
-		changed.Generation = 7
-		engine.release = make(chan struct{})
-		hub.update(hub.run, pl, changed)
-		<-engine.began
-		go func() {
-			c, _ := columns(t.Context(), hub, []string{"shop/web"})
-			answer <- c
-		}()
-		<-engine.began
-		changed = changed.DeepCopy()
-		changed.Generation = 8
-		hub.update(hub.run, changed, changed)
-		close(engine.release)
-		<-answer
-		if _, kept := hub.world.columns[types.NamespacedName{Namespace: "shop", Name: "web"}]; kept {
-			t.Error("a column of an earlier state is kept")
-		}
-	})
-}
-
-// TestStreamsAreCounted: a viewer has a page open for each stream.
-func TestStreamsAreCounted(t *testing.T) {
-	v := &Viewer{}
-	v.streams.Store(maxStreams)
-	w := httptest.NewRecorder()
-	streamOf(w, httptest.NewRequest(http.MethodGet, "/api/events?since=0", http.NoBody), v, nil)
-	if w.Code != http.StatusTooManyRequests || v.streams.Load() != maxStreams {
-		t.Errorf("got %d, %d streams", w.Code, v.streams.Load())
 	}
 }

@@ -52,13 +52,20 @@ type pastState struct {
 // replayed decides on a state of a recording.
 type replayed struct{ *replay.State }
 
-func (r replayed) outline(ctx context.Context, key types.NamespacedName) (*simulator.Report, error) {
-	return r.report(ctx, key, func(*scheduler.Attempt, *scheduler.Scheduler) []framework.Verdict { return nil })
+func (r replayed) begin(key types.NamespacedName) (taken, error) { return replayedOne{r, key}, nil }
+
+type replayedOne struct {
+	replayed
+	key types.NamespacedName
 }
 
-func (r replayed) explain(ctx context.Context, key types.NamespacedName, cluster string) (*simulator.Report, error) {
+func (r replayedOne) outline(ctx context.Context) (*simulator.Report, error) {
+	return r.report(ctx, func(*scheduler.Attempt, *scheduler.Scheduler) []framework.Verdict { return nil })
+}
+
+func (r replayedOne) explain(ctx context.Context, cluster string) (*simulator.Report, error) {
 	noCandidate := ""
-	report, err := r.report(ctx, key, func(a *scheduler.Attempt, engine *scheduler.Scheduler) []framework.Verdict {
+	report, err := r.report(ctx, func(a *scheduler.Attempt, engine *scheduler.Scheduler) []framework.Verdict {
 		noCandidate = a.WhyNoCandidate(cluster)
 		return engine.Explain(ctx, a.Result, cluster)
 	})
@@ -68,22 +75,22 @@ func (r replayed) explain(ctx context.Context, key types.NamespacedName, cluster
 	return report, err
 }
 
-func (r replayed) report(
-	ctx context.Context, key types.NamespacedName, verdicts func(*scheduler.Attempt, *scheduler.Scheduler) []framework.Verdict,
+func (r replayedOne) report(
+	ctx context.Context, verdicts func(*scheduler.Attempt, *scheduler.Scheduler) []framework.Verdict,
 ) (report *simulator.Report, err error) {
-	skipped, err := r.Decide(ctx, key, func(a *scheduler.Attempt, engine *scheduler.Scheduler) error {
+	skipped, err := r.Decide(ctx, r.key, func(a *scheduler.Attempt, engine *scheduler.Scheduler) error {
 		var err error
 		report, err = simulator.ReportOf(a, verdicts(a, engine))
 		return err
 	})
 	if skipped != "" {
-		report = &simulator.Report{Placement: key.String(), Skipped: skipped}
+		report = &simulator.Report{Placement: r.key.String(), Skipped: skipped}
 	}
 	return report, err
 }
 
-func (r replayed) attempt(ctx context.Context, key types.NamespacedName, visit func(*scheduler.Attempt)) (skipped string, err error) {
-	return r.Decide(ctx, key, func(a *scheduler.Attempt, _ *scheduler.Scheduler) error {
+func (r replayedOne) attempt(ctx context.Context, visit func(*scheduler.Attempt)) (skipped string, err error) {
+	return r.Decide(ctx, r.key, func(a *scheduler.Attempt, _ *scheduler.Scheduler) error {
 		visit(a)
 		return nil
 	})

@@ -112,28 +112,43 @@ func (r *remote) expire() {
 	}
 }
 
-// outline implements decider. It does not wait: an answer that comes later is reported by answered.
-func (r *remote) outline(_ context.Context, key types.NamespacedName) (*simulator.Report, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	a := r.begin(question{key: key})
-	return a.report, a.err
+// begin implements decider.
+func (r *remote) begin(key types.NamespacedName) (taken, error) { return remoteOne{r, key}, nil }
+
+// remoteOne waits for the answers of the controller.
+type remoteOne struct {
+	remote *remote
+	key    types.NamespacedName
 }
 
-// explain implements decider: ask must have been called.
-func (r *remote) explain(_ context.Context, key types.NamespacedName, cluster string) (*simulator.Report, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.known[question{key, cluster}]; a != nil {
+func (o remoteOne) outline(ctx context.Context) (*simulator.Report, error) {
+	o.remote.ask(ctx, question{key: o.key})
+	return o.remote.outline(o.key)
+}
+
+func (o remoteOne) explain(ctx context.Context, cluster string) (*simulator.Report, error) {
+	q := question{o.key, cluster}
+	o.remote.ask(ctx, q)
+	o.remote.mu.Lock()
+	defer o.remote.mu.Unlock()
+	if a := o.remote.known[q]; a != nil {
 		return a.report, a.err
 	}
 	return nil, errAsking
 }
 
+// outline does not wait: an answer that comes later is reported by answered.
+func (r *remote) outline(key types.NamespacedName) (*simulator.Report, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.request(question{key: key})
+	return a.report, a.err
+}
+
 // ask waits for the answer to a question.
 func (r *remote) ask(ctx context.Context, q question) {
 	r.mu.Lock()
-	running := r.begin(q).running
+	running := r.request(q).running
 	r.mu.Unlock()
 	if running == nil {
 		return
@@ -144,8 +159,8 @@ func (r *remote) ask(ctx context.Context, q question) {
 	}
 }
 
-// begin asks the controller unless the answer is known. The remote is locked.
-func (r *remote) begin(q question) *asked {
+// request asks the controller unless the answer is known. The remote is locked.
+func (r *remote) request(q question) *asked {
 	a := r.known[q]
 	if a == nil {
 		r.bound()
@@ -281,9 +296,8 @@ func (r *remote) names() map[string]bool {
 
 // dropColumn drops the cells of a Placement. The Hub is locked.
 func (h *Hub) dropColumn(key types.NamespacedName) {
-	h.drops++
 	h.dirty.columns[key] = true
-	delete(h.world.columns, key)
+	h.world.dropColumn(key)
 	if r, ok := h.world.decider.(*remote); ok {
 		r.outdate(key)
 	}
@@ -301,7 +315,6 @@ func (h *Hub) answered(r *remote, key types.NamespacedName, clusters []string) {
 		r.forget(key)
 	}
 	h.dirty.columns[key], h.dirty.names = true, true
-	delete(h.world.columns, key)
 	for _, name := range clusters {
 		h.dirty.clusters[name] = true
 	}

@@ -79,7 +79,7 @@ func (s *survey) close() {
 func computeResilience(ctx context.Context, v view, o simulator.Options, by resilience.Key) *Resilience {
 	r := &Resilience{By: by.String(), Done: true, At: time.Now(), Placements: map[string]Survival{}}
 	var objects simulator.Objects
-	err := v.use(ctx, nil, func(w *world, _ int64) error {
+	err := v.use(func(w *world, _ int64) error {
 		if _, local := w.decider.(simulated); !local {
 			return fmt.Errorf("resilience: %w: it needs permission to list everything that decisions depend on", errInvalid)
 		}

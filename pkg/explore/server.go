@@ -17,6 +17,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -113,7 +114,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path s
 			reply(w, r, func() (any, error) { return nil, err })
 			return
 		}
-		streamOf(w, r, v, shown.(*Hub))
+		end, err := v.openStream()
+		if err != nil {
+			reply(w, r, func() (any, error) { return nil, err })
+			return
+		}
+		defer end()
+		stream(w, r, shown.(*Hub))
 	case strings.HasPrefix(path, "api/"):
 		reply(w, r, func() (any, error) { return s.get(r, v, path) })
 	default:
@@ -123,6 +130,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path s
 
 func (s *Server) session(v *Viewer) *Session {
 	session := &Session{User: v.User, CSRF: v.CSRF, Live: v.Hub != nil, Recording: v.past != nil}
+	if v.streams.Load() >= maxStreams {
+		session.NoStream = errStreams.Error()
+	}
 	if s.By != nil {
 		session.Resilience = s.By.String()
 	}
@@ -161,8 +171,8 @@ func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 	case "api/columns":
 		return columns(r.Context(), view, query["placement"])
 	case "api/scores":
-		return ask1(r.Context(), view, question{key: keyOf(query.Get("placement"))}, func(w *world) (*Scores, error) {
-			return w.scores(r.Context(), query.Get("placement"))
+		return ask1(r.Context(), view, question{key: keyOf(query.Get("placement"))}, func(w *world, a answer) (*Scores, error) {
+			return w.scores(query.Get("placement"), a)
 		})
 	case "api/placement":
 		return v.placement(r.Context(), view, query.Get("placement"))
@@ -177,20 +187,34 @@ func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 // maxColumnsAsked is how many columns one request may ask for.
 const maxColumnsAsked = 100
 
-func columns(ctx context.Context, v view, placements []string) (*Columns, error) {
+func columns(ctx context.Context, v view, placements []string) (c *Columns, err error) {
 	if len(placements) > maxColumnsAsked {
 		return nil, fmt.Errorf("placement: %w: %d Placements, at most %d are allowed", errInvalid, len(placements), maxColumnsAsked)
 	}
-	return v.columns(ctx, placements)
-}
-
-// ask1 reads a world in which one question can be decided.
-func ask1[T any](ctx context.Context, v view, q question, read func(*world) (T, error)) (answer T, err error) {
-	err = v.use(ctx, []question{q}, func(w *world, _ int64) error {
-		answer, err = read(w)
+	keys := make([]types.NamespacedName, len(placements))
+	for i, placement := range placements {
+		keys[i] = keyOf(placement)
+	}
+	v.decide(ctx, keys)
+	err = v.use(func(w *world, rows int64) error {
+		c, err = columnsOf(w, rows, placements)
 		return err
 	})
-	return answer, err
+	return c, err
+}
+
+// ask1 decides a question, and reads a world with the answer.
+func ask1[T any](ctx context.Context, v view, q question, read func(*world, answer) (T, error)) (result T, err error) {
+	// A hub that is still being read has no answers.
+	if err := v.use(func(*world, int64) error { return nil }); err != nil {
+		return result, err
+	}
+	a := v.answer(ctx, q)
+	err = v.use(func(w *world, _ int64) error {
+		result, err = read(w, a)
+		return err
+	})
+	return result, err
 }
 
 // post answers a POST request.
@@ -282,6 +306,9 @@ func reply(w http.ResponseWriter, r *http.Request, of func() (any, error)) {
 		status = http.StatusForbidden
 	case errors.Is(err, errRefused):
 		status = http.StatusConflict
+	case errors.Is(err, errStreams):
+		w.Header().Set("Retry-After", "30")
+		status = http.StatusTooManyRequests
 	case err != nil:
 		status = http.StatusBadGateway
 	}

@@ -34,6 +34,8 @@ const (
 	// maxOfNamespace is how many of them may be ServiceAccounts of one namespace, so that a user
 	// who can create ServiceAccounts does not keep all others out.
 	maxOfNamespace = 5
+	// maxOpen is how many requests of one viewer may be in progress, with streams.
+	maxOpen = 64
 	// idleAfter is how long a viewer without requests and open streams is kept. If there are too
 	// many viewers, one that is spareAfter idle makes room.
 	idleAfter  = 5 * time.Minute
@@ -50,6 +52,7 @@ const (
 var (
 	errToken = errors.New("the request needs a bearer token that the hub accepts, in the header Authorization")
 	errFull  = fmt.Errorf("%d people look at the fleet already, and that is all this server has room for. Try again in some minutes", maxViewers)
+	errMany  = fmt.Errorf("%d requests of this user are in progress already", maxOpen)
 	errCrowd = fmt.Errorf("%d ServiceAccounts of this namespace look at the fleet already. Try again in some minutes", maxOfNamespace)
 )
 
@@ -177,6 +180,9 @@ func (all *viewers) find(who identity, token string) (v *sharedViewer, isNew boo
 		ctx, stop := context.WithCancel(all.ctx)
 		v = &sharedViewer{key: who.key, namespace: who.namespace, ctx: ctx, stop: stop, all: all, ready: make(chan struct{})}
 		all.byUser[who.key], isNew = v, true
+	}
+	if v.open >= maxOpen {
+		return nil, false, errMany
 	}
 	v.token, v.used = token, all.now()
 	v.open++
@@ -416,6 +422,9 @@ func deny(w http.ResponseWriter, err error) {
 	case errors.Is(err, errToken):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, err.Error(), http.StatusUnauthorized)
+	case errors.Is(err, errMany):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	case errors.Is(err, errFull), errors.Is(err, errCrowd):
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -259,6 +259,24 @@ func TestViewersOfNamespace(t *testing.T) {
 	enter(t, all, "ann-1")
 }
 
+// TestRequestsOfViewer: one viewer cannot have very many requests in progress. Others can.
+func TestRequestsOfViewer(t *testing.T) {
+	all, _, _, _ := newTestViewers(t)
+	var leaves []func()
+	for range maxOpen {
+		_, leave := enter(t, all, "ann-1")
+		leaves = append(leaves, leave)
+	}
+	_, _, err := all.enter(t.Context(), "ann-1", "")
+	w := httptest.NewRecorder()
+	if deny(w, err); !errors.Is(err, errMany) || w.Code != http.StatusTooManyRequests {
+		t.Errorf("one more: %d, %v", w.Code, err)
+	}
+	enter(t, all, "ben-1")
+	leaves[0]()
+	enter(t, all, "ann-1")
+}
+
 // TestSharedGuard: only requests with a token get an answer, and other sites cannot use it.
 func TestSharedGuard(t *testing.T) {
 	all, _, _, _ := newTestViewers(t)

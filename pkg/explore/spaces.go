@@ -59,6 +59,7 @@ func (all *spaces) hub(main *Hub, namespace string, o simulator.Options) (*Hub, 
 		all.evict()
 	}
 	ctx, stop := context.WithCancel(all.ctx)
+	context.AfterFunc(ctx, h.stop)
 	all.hubs = append(all.hubs, &space{namespace, h, stop, time.Now()})
 	go all.follow(ctx, h, namespace)
 	return h, nil

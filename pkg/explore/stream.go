@@ -13,20 +13,7 @@ const (
 	keepAlive = 15 * time.Second
 	// writeTimeout is how long one write of a stream may take.
 	writeTimeout = 10 * time.Second
-	// maxStreams is how many streams one viewer may have open: one for each open page.
-	maxStreams = 16
 )
-
-// streamOf is stream for one viewer.
-func streamOf(w http.ResponseWriter, r *http.Request, v *Viewer, h *Hub) {
-	defer v.streams.Add(-1)
-	if v.streams.Add(1) > maxStreams {
-		w.Header().Set("Retry-After", "60")
-		http.Error(w, fmt.Sprintf("you have %d pages open: close one first", maxStreams), http.StatusTooManyRequests)
-		return
-	}
-	stream(w, r, h)
-}
 
 // stream sends the Updates of a Hub as server-sent events, until the client disconnects
 // or its token ends.

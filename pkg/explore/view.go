@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -15,11 +14,11 @@ import (
 type view interface {
 	// fleet returns the whole state.
 	fleet() *Fleet
-	// use calls read with the locked world, in which the questions can be decided, and with the
-	// number of the order of its cells.
-	use(ctx context.Context, questions []question, read func(w *world, rows int64) error) error
-	// columns returns the cells of the Placements that exist.
-	columns(ctx context.Context, placements []string) (*Columns, error)
+	// use calls read with the locked world, and with the number of the order of its cells.
+	use(read func(w *world, rows int64) error) error
+	// answer decides a question, decide the columns of Placements. Neither holds the lock.
+	answer(ctx context.Context, q question) answer
+	decide(ctx context.Context, keys []types.NamespacedName)
 }
 
 // question is a Placement to decide; with a cluster, also the verdict on it.
@@ -36,8 +35,7 @@ func (w *world) has(q question) bool {
 
 // frozenView is a state that does not change.
 type frozenView struct {
-	mu    sync.Mutex
-	world *world
+	lockedWorld
 	whole *Fleet
 }
 
@@ -45,41 +43,58 @@ func newFrozenView(w *world) *frozenView {
 	whole := w.fleet()
 	// Another view must not take the cells of this one for its own.
 	whole.Version, whole.Rows = 1, rand.Int64N(1<<53)
-	return &frozenView{world: w, whole: whole}
+	v := &frozenView{whole: whole}
+	v.world = w
+	return v
 }
 
 func (v *frozenView) fleet() *Fleet { return v.whole }
 
-func (v *frozenView) columns(ctx context.Context, placements []string) (*Columns, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return columnsOf(ctx, v.world, v.whole.Rows, placements)
-}
-
-func (v *frozenView) use(_ context.Context, _ []question, read func(*world, int64) error) error {
+func (v *frozenView) use(read func(*world, int64) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return read(v.world, v.whole.Rows)
 }
 
+// decide implements view. Columns of a state that does not change are waited for, because there is
+// no Update. A column that another request began may have ended with that.
+func (v *frozenView) decide(ctx context.Context, keys []types.NamespacedName) {
+	for ctx.Err() == nil {
+		v.mu.Lock()
+		missing := slices.DeleteFunc(slices.Clone(keys), func(key types.NamespacedName) bool {
+			e := v.world.columns[key]
+			return v.world.inventory.Placement(key) == nil || e != nil && e.decided
+		})
+		v.mu.Unlock()
+		if len(missing) == 0 {
+			return
+		}
+		v.decideColumns(ctx, ctx, missing, func(types.NamespacedName) {})
+	}
+}
+
 // errNotRead is the error for a question to a hub that is still being read.
 var errNotRead = errors.New("the hub has not been read yet")
 
-// use implements view. A viewer who may not list the whole hub waits for the answers of the
-// controller without the lock.
-func (h *Hub) use(ctx context.Context, questions []question, read func(*world, int64) error) error {
+// use implements view.
+func (h *Hub) use(read func(*world, int64) error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r, ok := h.world.decider.(*remote); ok && h.state.Synced {
-		known := slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return !h.world.has(q) })
-		h.mu.Unlock()
-		for _, q := range known {
-			r.ask(ctx, q)
-		}
-		h.mu.Lock()
-	}
 	if !h.state.Synced {
 		return fmt.Errorf("%w: %s %s", errNotRead, h.state.State, h.state.Problem)
 	}
 	return read(h.world, h.rows)
+}
+
+// decide implements view. Columns that take long are decided after it returns.
+func (h *Hub) decide(ctx context.Context, keys []types.NamespacedName) {
+	if h.use(func(*world, int64) error { return nil }) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, columnsTime)
+	defer cancel()
+	h.decideColumns(ctx, h.ctx, keys, func(key types.NamespacedName) {
+		h.dirty.columns[key] = true
+		h.flushSoon()
+	})
 }

@@ -30,8 +30,6 @@ type Viewer struct {
 	CSRF string
 
 	options simulator.Options
-	// streams is how many streams are open.
-	streams atomic.Int32
 	// slots bounds the comparisons of whole fleets.
 	slots       chan struct{}
 	past        *past
@@ -39,12 +37,30 @@ type Viewer struct {
 	survey      survey
 	permissions permissions
 	spaces      spaces
+	// streams is how many pages of the viewer follow the hub.
+	streams atomic.Int32
+}
+
+// maxStreams is how many pages of one viewer may follow the hub at a time.
+const maxStreams = 8
+
+// errStreams is the error for one more.
+var errStreams = fmt.Errorf("%d pages of this user follow the hub already: close one of them", maxStreams)
+
+// openStream counts a stream, until end is called.
+func (v *Viewer) openStream() (end func(), err error) {
+	if v.streams.Add(1) > maxStreams {
+		v.streams.Add(-1)
+		return nil, errStreams
+	}
+	return func() { v.streams.Add(-1) }, nil
 }
 
 // close ends the computations of a viewer who is gone.
 func (v *Viewer) close() {
 	v.whatIfs.close()
 	v.survey.close()
+	v.Hub.stop()
 }
 
 // NewViewer returns a Viewer. dir is the folder of a recording; empty for none.
@@ -160,11 +176,11 @@ func isLive(shown view) bool {
 // placement returns the details of a Placement in a world.
 func (v *Viewer) placement(ctx context.Context, shown view, name string) (*PlacementDetails, error) {
 	var offers []actions.Request
-	d, err := ask1(ctx, shown, question{key: keyOf(name)}, func(w *world) (*PlacementDetails, error) {
+	d, err := ask1(ctx, shown, question{key: keyOf(name)}, func(w *world, a answer) (*PlacementDetails, error) {
 		if subject := w.inventory.Subject(keyOf(name)); subject != nil {
 			offers = w.placementOffers(subject)
 		}
-		return w.placement(ctx, name)
+		return w.placement(name, a)
 	})
 	if err != nil {
 		return nil, err
@@ -179,7 +195,7 @@ func (v *Viewer) placement(ctx context.Context, shown view, name string) (*Place
 // cluster returns the details of a cluster in a world.
 func (v *Viewer) cluster(ctx context.Context, shown view, name string) (d *ClusterDetails, err error) {
 	var offers []actions.Request
-	err = shown.use(ctx, nil, func(w *world, _ int64) error {
+	err = shown.use(func(w *world, _ int64) error {
 		d, err = w.cluster(name)
 		offers = w.clusterOffers(name)
 		return err
@@ -192,7 +208,7 @@ func (v *Viewer) cluster(ctx context.Context, shown view, name string) (d *Clust
 
 // cell returns one cell of a world.
 func (v *Viewer) cell(ctx context.Context, shown view, placement, cluster string) (*Cell, error) {
-	c, err := ask1(ctx, shown, question{keyOf(placement), cluster}, func(w *world) (*Cell, error) { return w.cell(ctx, placement, cluster) })
+	c, err := ask1(ctx, shown, question{keyOf(placement), cluster}, func(w *world, a answer) (*Cell, error) { return w.cell(placement, cluster, a) })
 	if err == nil && isLive(shown) && c.Published {
 		c.Actions = v.actionsFor(ctx, []actions.Request{{Verb: actions.Evict, Placement: keyOf(placement), Cluster: cluster}})
 	}

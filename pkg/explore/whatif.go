@@ -59,7 +59,7 @@ func (all *whatIfs) start(v view, o simulator.Options, edits []Edit, slots chan 
 	}
 	var objects simulator.Objects
 	var now time.Time
-	if err := v.use(context.Background(), nil, func(w *world, _ int64) error {
+	if err := v.use(func(w *world, _ int64) error {
 		if _, local := w.decider.(simulated); !local {
 			return fmt.Errorf("what if: %w: it needs permission to list everything that decisions depend on", errInvalid)
 		}

@@ -25,9 +25,20 @@ var errUnknown = errors.New("not found")
 
 // decider decides Placements of a world. Decisions are not published.
 type decider interface {
-	// outline decides a Placement without verdicts, explain with the one on a cluster.
-	outline(ctx context.Context, key types.NamespacedName) (*simulator.Report, error)
-	explain(ctx context.Context, key types.NamespacedName, cluster string) (*simulator.Report, error)
+	// begin takes the state for the decision of one Placement. The world is locked.
+	begin(key types.NamespacedName) (taken, error)
+}
+
+// taken decides one Placement, without the lock of the world.
+type taken interface {
+	// outline decides without verdicts, explain with the one on a cluster.
+	outline(ctx context.Context) (*simulator.Report, error)
+	explain(ctx context.Context, cluster string) (*simulator.Report, error)
+}
+
+// attempter is taken by a decider with an engine of its own.
+type attempter interface {
+	attempt(ctx context.Context, visit func(*scheduler.Attempt)) (skipped string, err error)
 }
 
 // world is one state of a hub: now, at an earlier time, or after the edits of a what-if. Its owner
@@ -46,19 +57,14 @@ type world struct {
 	// plugins are those that excluded a cluster in a column.
 	plugins []string
 	// columns are the cells that were computed, by Placement. Their order is that of names.
-	columns map[types.NamespacedName]Column
+	columns map[types.NamespacedName]*columnEntry
 	names   []string
 	// rows are the positions in names by the index of the cluster.
 	rows []int32
 }
 
-// attempter is a decider that decides with an engine of its own.
-type attempter interface {
-	attempt(ctx context.Context, key types.NamespacedName, visit func(*scheduler.Attempt)) (skipped string, err error)
-}
-
 func newWorld(inv *inventory.Inventory, d decider, now func() time.Time) *world {
-	w := &world{inventory: inv, decider: d, now: now, plugins: []string{}, columns: map[types.NamespacedName]Column{}}
+	w := &world{inventory: inv, decider: d, now: now, plugins: []string{}, columns: map[types.NamespacedName]*columnEntry{}}
 	w.countAllPublished()
 	return w
 }
@@ -95,16 +101,21 @@ func (w *world) countPublished(key types.NamespacedName) []string {
 // simulated decides with the engine.
 type simulated struct{ *simulator.Simulator }
 
-func (s simulated) outline(ctx context.Context, key types.NamespacedName) (*simulator.Report, error) {
-	return s.Outline(ctx, key)
+func (s simulated) begin(key types.NamespacedName) (taken, error) {
+	t, err := s.Take(key)
+	return simulatedOne{t}, err
 }
 
-func (s simulated) attempt(ctx context.Context, key types.NamespacedName, visit func(*scheduler.Attempt)) (string, error) {
-	return s.Attempt(ctx, key, visit)
+type simulatedOne struct{ *simulator.Taken }
+
+func (s simulatedOne) outline(ctx context.Context) (*simulator.Report, error) { return s.Outline(ctx) }
+
+func (s simulatedOne) explain(ctx context.Context, cluster string) (*simulator.Report, error) {
+	return s.Explain(ctx, cluster)
 }
 
-func (s simulated) explain(ctx context.Context, key types.NamespacedName, cluster string) (*simulator.Report, error) {
-	return s.Explain(ctx, key, cluster)
+func (s simulatedOne) attempt(ctx context.Context, visit func(*scheduler.Attempt)) (string, error) {
+	return s.Attempt(ctx, visit)
 }
 
 // clusterNames returns the names of all clusters, sorted.
@@ -135,7 +146,8 @@ func (w *world) setNames() bool {
 	same := slices.Equal(names, w.names)
 	w.names = names
 	fleet, _ := w.inventory.View()
-	w.rows = nil // Columns are decided with the old ones.
+	// Decisions of columns may still use the last ones.
+	w.rows = nil
 	for row, name := range names {
 		if c := fleet.Cluster(name); c != nil {
 			for len(w.rows) <= c.Index {

@@ -4,7 +4,7 @@
 //
 // Read server.go first: it checks the permission and the limits of a request. fleet.go follows the
 // hub and refuses to answer from an incomplete view, entries.go makes one entry for each cluster,
-// and tiers.go finds its tier.
+// tiers.go finds its tier, and slots.go bounds the answers of one user, and about one namespace.
 //
-// It may import api, access, client and clustercel.
+// It may import api, access, caches and client.
 package generator

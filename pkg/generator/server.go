@@ -24,7 +24,6 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/access"
 	"github.com/berth-dev/berth/pkg/client"
-	"github.com/berth-dev/berth/pkg/turns"
 )
 
 // Limits of requests and answers.
@@ -32,11 +31,6 @@ const (
 	maxBody = 64 << 10
 	// maxFluxAnswer is the largest answer that the Flux Operator reads.
 	maxFluxAnswer = 900 << 10
-	// maxRequests is how many answers are made at once, maxOfOne how many of them for one user
-	// about one namespace; maxWaiting of these wait for their turn.
-	maxRequests = 32
-	maxOfOne    = 8
-	maxWaiting  = 64
 	// answerTimeout bounds the reviews and the work of one request.
 	answerTimeout = 10 * time.Second
 )
@@ -64,7 +58,7 @@ type Server struct {
 	log     logr.Logger
 	fleet   *fleet
 	guard   *access.Guard
-	turns   *turns.Turns
+	slots   slots
 	handler http.Handler
 }
 
@@ -89,7 +83,7 @@ func newServer(f *fleet, hub kubernetes.Interface, log logr.Logger) *Server {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(Metrics()...)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s := &Server{log: log, fleet: f, guard: access.NewGuard(hub, log, nil), turns: turns.New(maxRequests, maxOfOne, maxWaiting)}
+	s := &Server{log: log, fleet: f, guard: access.NewGuard(hub, log, nil)}
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	guarded := access.NewGuard(hub, log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		viewComplete.Set(0)
@@ -180,11 +174,14 @@ func (s *Server) answer(
 	case !granted.Allowed:
 		return nil, &problem{http.StatusForbidden, fmt.Sprintf("user %s may not get placementdecisions in namespace %s", who.User.Username, key.Namespace)}
 	}
-	done, err := s.turn(ctx, who.User.Username, key.Namespace)
-	if err != nil {
-		return nil, err
+	give, err := s.slots.take(who.User.Username, key.Namespace)
+	switch {
+	case errors.Is(err, errFull):
+		return nil, &problem{http.StatusServiceUnavailable, err.Error()}
+	case err != nil:
+		return nil, &problem{http.StatusTooManyRequests, err.Error()}
 	}
-	defer done()
+	defer give()
 	entries, err := s.fleet.entries(key)
 	switch {
 	case errors.Is(err, client.ErrNoPlacement):
@@ -195,18 +192,6 @@ func (s *Server) answer(
 		return nil, err
 	}
 	return write(entries)
-}
-
-// turn waits for the turn of a user's request about a namespace.
-func (s *Server) turn(ctx context.Context, user, namespace string) (done func(), err error) {
-	done, err = s.turns.Wait(ctx, user+"\n"+namespace)
-	switch {
-	case errors.Is(err, turns.ErrCrowded):
-		return nil, &problem{http.StatusTooManyRequests, fmt.Sprintf("too many requests at once of user %s about namespace %s", user, namespace)}
-	case err != nil:
-		return nil, &problem{http.StatusServiceUnavailable, "too many requests at once"}
-	}
-	return done, nil
 }
 
 // explain returns the code and the body of an error. Argo CD shows the field error.

@@ -3,7 +3,6 @@ package generator
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -108,6 +107,8 @@ func shop() []ctrlclient.Object {
 	}
 	policy := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	policy.Spec.Placement = "web"
+	// The controller has evaluated it.
+	policy.Spec.Tiers = []berthv1alpha1.SelectionTier{{Name: "far"}, {Name: "scored"}, {Name: "near"}}
 	policy.Status.Tiers = []berthv1alpha1.SelectionTierStatus{{Name: "scored"}, {Name: "near", Clusters: []string{"paris"}}, {Name: "far", Clusters: []string{"oslo", "rome"}}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "argocd", Name: "paris", Labels: map[string]string{clusterSecretLabel: clusterSecretType}}}
 	secret.Data = map[string][]byte{"name": []byte("paris"), "server": []byte("https://paris.example"), "config": []byte("credentials")}
@@ -245,43 +246,63 @@ func TestLostHub(t *testing.T) {
 	}
 }
 
-// TestFullServer: more than maxRequests at a time are refused, not queued.
+// TestFullServer: more than maxAnswers at a time are refused, not queued. One user, and one
+// namespace, can take a part of them only.
 func TestFullServer(t *testing.T) {
-	s, _ := newTestServer(t, shop()...)
-	take := func(user string, times int) {
-		for range times {
-			if _, err := s.turn(t.Context(), user, "shop"); err != nil {
+	for name, tc := range map[string]struct {
+		takes func(s *slots, i int) error
+		code  int
+		body  string
+		// other is the answer for another user about another namespace.
+		other int
+	}{
+		"the user":      {func(s *slots, i int) error { _, err := s.take("ann", fmt.Sprint(i)); return err }, 429, `{"error":"too many requests of this user at once"}`, 200},
+		"the namespace": {func(s *slots, i int) error { _, err := s.take(fmt.Sprint(i), "shop"); return err }, 429, `{"error":"too many requests for this namespace at once"}`, 200},
+		"others":        {func(s *slots, i int) error { _, err := s.take(fmt.Sprint(i), fmt.Sprint(i)); return err }, 503, `{"error":"too many requests at once"}`, 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append(shop(), fixture.Placement("farm", "web").Obj())
+			s, hub := newTestServer(t, objects...)
+			taken := 0
+			for i := range 2 * maxAnswers {
+				if tc.takes(&s.slots, i) == nil {
+					taken++
+				}
+			}
+			if tc.other == 200 && taken != maxOfOne || taken > maxAnswers {
+				t.Errorf("%d slots are taken", taken)
+			}
+			if code, body := ask(s, get(FluxPath+"?placement=shop/web")); code != tc.code || body != tc.body {
+				t.Errorf("got %d %s", code, body)
+			}
+			hub.User.Username = "bob"
+			other := get(FluxPath + "?placement=farm/web")
+			other.Header.Set("Authorization", "Bearer other")
+			if code, body := ask(s, other); code != tc.other && !(tc.other == 200 && strings.Contains(body, "no decision yet")) {
+				t.Errorf("another user, about another namespace, gets %d %s", code, body)
+			}
+		})
+	}
+}
+
+// TestSlotsAreGivenBack: what ended does not count.
+func TestSlotsAreGivenBack(t *testing.T) {
+	var s slots
+	for range 2 {
+		var given []func()
+		for range maxOfOne {
+			give, err := s.take("ann", "shop")
+			if err != nil {
 				t.Fatal(err)
 			}
+			given = append(given, give)
+		}
+		for _, give := range given {
+			give()
 		}
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	take("bob", maxOfOne)
-	for _, tc := range []struct {
-		user, namespace string
-		code            int
-		want            string
-	}{
-		{"bob", "shop", http.StatusTooManyRequests, "too many requests at once of user bob about namespace shop"},
-		{"bob", "other", 0, ""},
-		{"ann", "shop", 0, ""},
-	} {
-		done, err := s.turn(ended, tc.user, tc.namespace)
-		p := &problem{}
-		if errors.As(err, &p); p.code != tc.code || p.text != tc.want {
-			t.Errorf("%s about %s: %v", tc.user, tc.namespace, err)
-		}
-		if done != nil {
-			done()
-		}
-	}
-	for _, user := range []string{"c", "d", "e"} {
-		take(user, maxOfOne)
-	}
-	_, err := s.turn(ended, "ann", "shop")
-	if p := (&problem{}); !errors.As(err, &p) || p.code != http.StatusServiceUnavailable || p.text != "too many requests at once" {
-		t.Errorf("got %v", err)
+	if s.all != 0 || len(s.users)+len(s.namespaces) > 0 {
+		t.Errorf("left are %d, %v, %v", s.all, s.users, s.namespaces)
 	}
 }
 

@@ -109,7 +109,8 @@ func (s *Scheduler) Attempt(ctx context.Context, namespace string, takeSnapshot 
 // attempt is Attempt, or RemoveRevoked if revokedOnly.
 func (s *Scheduler) attempt(ctx context.Context, namespace string, takeSnapshot func() *framework.Snapshot, revokedOnly bool) *Attempt {
 	var a *Attempt
-	s.attempts.do(namespace, func() {
+	// Without an end of the context, Do always runs the function.
+	_ = s.attempts.Do(context.WithoutCancel(ctx), namespace, func() {
 		s.cycle.Lock()
 		defer s.cycle.Unlock()
 		a = s.runCycle(ctx, takeSnapshot, revokedOnly)

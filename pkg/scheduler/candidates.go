@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/turns"
 )
 
 // chunkSize is the number of candidates that one goroutine processes at a time. Fewer than two
@@ -46,7 +47,7 @@ func (s *chunkRunner) run() {
 	low := 0
 	defer func() {
 		if low < s.n {
-			s.fail(framework.AsStatus(errEndedGoroutine), low)
+			s.fail(framework.AsStatus(turns.ErrEndedGoroutine), low)
 		}
 		s.workers.Done()
 	}()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/turns"
 )
 
 // TestInChunks: every position is done once, and of several failures the first in order is
@@ -74,7 +75,7 @@ func TestInChunksEndedGoroutine(t *testing.T) {
 		}
 		return nil
 	})
-	if failure.Reason() != errEndedGoroutine.Error() {
+	if failure.Reason() != turns.ErrEndedGoroutine.Error() {
 		t.Errorf("got %v", failure.Err())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/turns"
 )
 
 // Scheduler decides and publishes. Steps 1 to 8 of attempts are serial; step 9 is concurrent. Set
@@ -60,7 +61,7 @@ type Scheduler struct {
 	// unverified are the attempts whose last step failed.
 	unverified unverified
 	// attempts runs the cycles of attempts; they wait for each other there, not for the lock.
-	attempts oneByOne
+	attempts turns.Turns
 	cycle    sync.Mutex
 	prepare  prepareTurns
 }

@@ -22,16 +22,14 @@ func Follow(ctx context.Context, now time.Time, o Options) (*Simulator, error) {
 	}
 	inv := inventory.New(inventory.Options{Reads: engine.Reads, Follows: true})
 	o.Alone = true
-	s := &Simulator{inventory: inv, scheduler: engine, options: o}
-	s.SetNow(now)
-	return s, nil
+	return &Simulator{inventory: inv, scheduler: engine, now: now, options: o}, nil
 }
 
 // Inventory is what the Simulator decides on.
 func (s *Simulator) Inventory() *inventory.Inventory { return s.inventory }
 
-// SetNow sets the time of the decisions that follow. Others may be made at the same time.
-func (s *Simulator) SetNow(now time.Time) { s.now.Store(&now) }
+// SetNow sets the time of the decisions that follow.
+func (s *Simulator) SetNow(now time.Time) { s.now = now }
 
 // Update processes an object that was added or changed. It returns the affected Placements.
 func (s *Simulator) Update(object client.Object) []types.NamespacedName {
@@ -61,7 +59,7 @@ func (s *Simulator) SetQueues(objects Objects) error {
 			objects = append(objects, pl)
 		}
 	}
-	queues, err := queuesOf(objects, s.inventory, *s.now.Load(), s.options.UserLabel)
+	queues, err := queuesOf(objects, s.inventory, s.now, s.options.UserLabel)
 	if err != nil {
 		return err
 	}
@@ -69,17 +67,17 @@ func (s *Simulator) SetQueues(objects Objects) error {
 	return nil
 }
 
-// Attempt decides one Placement, for callers to whom a Report is too much. visit must not keep the
+// Attempt decides the Placement, for callers to whom a Report is too much. visit must not keep the
 // attempt. skipped says why it was not called: the Placement is not decided.
-func (s *Simulator) Attempt(ctx context.Context, key types.NamespacedName, visit func(*scheduler.Attempt)) (skipped string, err error) {
-	d, err := s.decide(ctx, key)
+func (t *Taken) Attempt(ctx context.Context, visit func(*scheduler.Attempt)) (skipped string, err error) {
+	d, err := t.decide(ctx)
 	if err != nil {
 		return "", err
 	}
 	if d.skipped != "" {
 		return d.skipped, nil
 	}
-	defer s.scheduler.Release(d.Result)
+	defer t.simulator.scheduler.Release(d.Result)
 	visit(d.Attempt)
 	return "", nil
 }

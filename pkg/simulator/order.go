@@ -28,7 +28,7 @@ func (s *Simulator) InQueueOrder(keys []types.NamespacedName) []types.Namespaced
 		}
 		pl := *s.inventory.Placement(key)
 		if pl.CreationTimestamp.IsZero() {
-			pl.CreationTimestamp = metav1.NewTime(*s.now.Load())
+			pl.CreationTimestamp = metav1.NewTime(s.now)
 		}
 		queue = append(queue, waiting{key, &pl})
 	}

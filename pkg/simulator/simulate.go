@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +25,7 @@ type Simulator struct {
 	inventory *inventory.Inventory
 	scheduler *scheduler.Scheduler
 	queues    *admission.Queues // nil where none are configured
-	now       atomic.Pointer[time.Time]
+	now       time.Time
 	options   Options
 }
 
@@ -68,9 +67,7 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulator{inventory: inv, scheduler: engine, queues: queues, options: o}
-	s.SetNow(now)
-	return s, nil
+	return &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}, nil
 }
 
 // newEngine returns an engine that only decides.
@@ -93,7 +90,11 @@ func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Pla
 // that it decided before: the free quotas of queues, the clusters of Placements that had none, and
 // all clusters in namespaces with requests or affinity in a SelectionPolicy count.
 func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
-	return s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict { return s.scheduler.Explain(ctx, r, "") })
+	t, err := s.Take(key)
+	if err != nil {
+		return nil, err
+	}
+	return t.report(ctx, func(r *scheduler.Result) []framework.Verdict { return s.scheduler.Explain(ctx, r, "") })
 }
 
 // nearest is for how many clusters Explain looks for changes if too many were not selected.
@@ -102,8 +103,17 @@ const nearest = 20
 // Explain is Decide with the verdict on one cluster only, unless its name is empty. If too many
 // clusters were not selected, it looks for changes for those nearest to the cut.
 func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, cluster string) (*Report, error) {
-	noCandidate := ""
-	report, err := s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict {
+	t, err := s.Take(key)
+	if err != nil {
+		return nil, err
+	}
+	return t.Explain(ctx, cluster)
+}
+
+// Explain is Simulator.Explain on the state that was taken.
+func (t *Taken) Explain(ctx context.Context, cluster string) (*Report, error) {
+	s, noCandidate := t.simulator, ""
+	report, err := t.report(ctx, func(r *scheduler.Result) []framework.Verdict {
 		verdicts := s.scheduler.Explain(ctx, r, cluster)
 		if cluster != "" {
 			noCandidate = r.WhyNoCandidate(cluster)
@@ -128,25 +138,30 @@ func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, clust
 
 // Outline is Decide without verdicts, which cost more than all the rest.
 func (s *Simulator) Outline(ctx context.Context, key types.NamespacedName) (*Report, error) {
-	return s.report(ctx, key, nil)
+	t, err := s.Take(key)
+	if err != nil {
+		return nil, err
+	}
+	return t.Outline(ctx)
 }
 
+// Outline is Simulator.Outline on the state that was taken.
+func (t *Taken) Outline(ctx context.Context) (*Report, error) { return t.report(ctx, nil) }
+
 // report also has advice if there are verdicts.
-func (s *Simulator) report(
-	ctx context.Context, key types.NamespacedName, verdicts func(*scheduler.Result) []framework.Verdict,
-) (*Report, error) {
-	d, err := s.decide(ctx, key)
+func (t *Taken) report(ctx context.Context, verdicts func(*scheduler.Result) []framework.Verdict) (*Report, error) {
+	d, err := t.decide(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if d.skipped != "" {
-		return &Report{Placement: key.String(), Skipped: d.skipped}, nil
+		return &Report{Placement: d.subject.Key().String(), Skipped: d.skipped}, nil
 	}
 	if verdicts == nil {
 		return reportOf(d.Attempt, d.plan, nil), nil
 	}
 	report := reportOf(d.Attempt, d.plan, verdicts(d.Result))
-	report.Intents = append(slices.Clone(report.Intents), s.scheduler.Advise(ctx, d.Result)...)
+	report.Intents = append(slices.Clone(report.Intents), t.simulator.scheduler.Advise(ctx, d.Result)...)
 	return report, nil
 }
 
@@ -202,21 +217,42 @@ type decided struct {
 	plan decisions.Plan
 }
 
-func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*decided, error) {
+// Taken is one Placement and the state of the hub at the time of Take, on which it is decided. With
+// Options.Alone, its methods may run while the Simulator is updated.
+type Taken struct {
+	simulator *Simulator
+	snapshot  *framework.Snapshot
+}
+
+// Take takes the state for one decision.
+func (s *Simulator) Take(key types.NamespacedName) (*Taken, error) {
 	pl := s.inventory.Placement(key)
 	if pl == nil {
 		return nil, fmt.Errorf("no Placement %s in the input", key)
 	}
 	var queue *framework.QueueAdmission
 	if s.queues != nil {
-		queue = s.queues.Admission(pl, *s.now.Load())
+		queue = s.queues.Admission(pl, s.now)
 	}
-	snapshot := s.inventory.Snapshot(key, *s.now.Load(), queue)
-	d := &decided{subject: snapshot.Subject, skipped: scheduler.Skipped(pl)}
+	return &Taken{s, s.inventory.Snapshot(key, s.now, queue)}, nil
+}
+
+func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*decided, error) {
+	t, err := s.Take(key)
+	if err != nil {
+		return nil, err
+	}
+	return t.decide(ctx)
+}
+
+func (t *Taken) decide(ctx context.Context) (*decided, error) {
+	s, subject := t.simulator, t.snapshot.Subject
+	key := subject.Key()
+	d := &decided{subject: subject, skipped: scheduler.Skipped(subject.Placement)}
 	if d.skipped != "" {
 		return d, nil
 	}
-	d.Attempt = s.scheduler.Decide(ctx, snapshot)
+	d.Attempt = s.scheduler.Decide(ctx, t.snapshot)
 	plan, err := planOf(d.Attempt)
 	if err != nil {
 		return nil, err
@@ -225,13 +261,13 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 	if s.options.Alone {
 		return d, nil
 	}
-	if d.Target != nil && queue != nil {
+	if d.Target != nil && t.snapshot.Queue != nil {
 		s.queues.SetClusters(key, len(d.Target.Selected))
 	}
 	switch {
 	case d.Target != nil && s.inventory.CountsClusters(key.Namespace):
 		s.inventory.Claim(key, d.Target.Clusters)
-	case d.Step != nil && !hasClusters(d.subject):
+	case d.Step != nil && !hasClusters(subject):
 		s.inventory.Claim(key, d.Step.Clusters)
 	}
 	return d, nil

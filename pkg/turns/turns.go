@@ -1,150 +1,185 @@
-// Package turns lets work of many keys, such as namespaces or users, wait for its turn, so that the
-// work of one key does not keep that of others out.
-//
-// It imports nothing of Berth.
 package turns
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
 	"sync"
 )
 
-// ErrCrowded means that the work did not get its turn because of other work of the same key.
-var ErrCrowded = errors.New("too much at once")
+// ErrBusy means that other functions of the same namespace come first.
+var ErrBusy = errors.New("too many other requests come first in the namespace")
 
-// Turns are the turns of work. The keys that wait take turns; work of one key keeps its order.
+// ErrEndedGoroutine means that a function ended its goroutine.
+var ErrEndedGoroutine = errors.New("a plugin ended its goroutine (runtime.Goexit)")
+
+// Turns runs functions: at most one of each namespace at a time, those of one namespace in their
+// order, and namespaces in turn. A goroutine that must wait does not run its function itself: the
+// one that ends a function runs the next. With a mutex, each function would begin only when its own
+// goroutine gets a processor, and on a busy machine that takes longer than the function. The zero
+// value is ready for use and runs one function at a time. Set the fields before the first call.
 type Turns struct {
-	// atOnce is how much work runs at once, ofOne how much of it is of one key, and waiting how
-	// much of one key may wait.
-	atOnce, ofOne, waiting int
+	// Workers is how many functions run at a time; 0 means 1.
+	Workers int
+	// MaxWaiting is how many functions of one namespace may wait; 0 means no limit.
+	MaxWaiting int
 
-	mu      sync.Mutex
-	running map[string]int
-	total   int
-	// line has the keys with work that waits, in the order of their turns.
-	line []*queue
+	mu sync.Mutex
+	// running are the namespaces whose function runs.
+	running []string
+	// waiting has a list for each namespace with functions that wait, in the order of their turns.
+	waiting []*waitingCalls
 }
 
-// queue is the work of one key that waits, in its order; there is at least one.
-type queue struct {
-	key   string
-	turns []chan struct{}
+// waitingCalls are the functions of one namespace that wait, in their order; there is at least one.
+type waitingCalls struct {
+	namespace string
+	calls     []*waitingCall
 }
 
-// New returns Turns for work of which at most atOnce runs at once, and at most ofOne of one key. Of
-// one key, at most waiting may wait.
-func New(atOnce, ofOne, waiting int) *Turns {
-	return &Turns{atOnce: atOnce, ofOne: ofOne, waiting: waiting, running: map[string]int{}}
+// waitingCall is a function that waits. done is closed after it has run.
+type waitingCall struct {
+	namespace string
+	run       func()
+	done      chan struct{}
+	// failed says with what it panicked, and where, or that it ended its goroutine.
+	failed error
 }
 
-// Wait waits until work of the key may run. Call done when it ends. At the end of ctx it returns
-// ErrCrowded if other work of the key runs or waits before it, else the error of ctx.
-func (t *Turns) Wait(ctx context.Context, key string) (done func(), err error) {
+// Do returns when the function of a namespace has run, or with an error if it has not: ErrBusy if
+// others of its namespace come first and are too many, or still wait or run at the end of ctx; else
+// the error of ctx. A function that has begun is waited for. Do panics if the function panics or
+// ends its goroutine.
+func (t *Turns) Do(ctx context.Context, namespace string, run func()) error {
 	t.mu.Lock()
-	q := t.queueOf(key)
-	if q == nil && t.total < t.atOnce && t.running[key] < t.ofOne {
-		t.start(key)
+	if len(t.running) < max(t.Workers, 1) && !slices.Contains(t.running, namespace) {
+		t.running = append(t.running, namespace)
 		t.mu.Unlock()
-		return t.doneOf(key), nil
+		defer t.continueWaiting(namespace)
+		run()
+		return nil
 	}
-	if q != nil && len(q.turns) >= t.waiting {
+	call := &waitingCall{namespace: namespace, run: run, done: make(chan struct{})}
+	if !t.add(call) {
 		t.mu.Unlock()
-		return nil, ErrCrowded
+		return ErrBusy
 	}
-	turn := make(chan struct{})
-	if q == nil {
-		q = &queue{key: key}
-		t.line = append(t.line, q)
-	}
-	q.turns = append(q.turns, turn)
 	t.mu.Unlock()
 	select {
-	case <-turn:
-		return t.doneOf(key), nil
+	case <-call.done:
 	case <-ctx.Done():
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	select {
-	case <-turn:
-		// Its turn came at the same time: it goes to the next.
-		t.end(key)
-	default:
-		if first := t.removeWaiting(key, turn); !first || t.running[key] > 0 {
-			return nil, ErrCrowded
+		if isFirst, removed := t.remove(call); removed && isFirst {
+			return ctx.Err()
+		} else if removed {
+			return ErrBusy
 		}
+		<-call.done
 	}
-	return nil, ctx.Err()
-}
-
-// queueOf returns the work of a key that waits; nil if there is none.
-func (t *Turns) queueOf(key string) *queue {
-	for _, q := range t.line {
-		if q.key == key {
-			return q
-		}
+	if call.failed != nil {
+		panic(call.failed)
 	}
 	return nil
 }
 
-// removeWaiting removes work that does not wait any more. It reports whether it was the first of
-// its key.
-func (t *Turns) removeWaiting(key string, turn chan struct{}) (first bool) {
-	q := t.queueOf(key)
-	for i, other := range q.turns {
-		if other == turn {
-			first = i == 0
-			q.turns = append(q.turns[:i], q.turns[i+1:]...)
-			break
-		}
+// add adds a function that waits; false if too many of its namespace do. The caller holds mu.
+func (t *Turns) add(call *waitingCall) bool {
+	i := t.find(call.namespace)
+	if i < 0 {
+		t.waiting = append(t.waiting, &waitingCalls{call.namespace, []*waitingCall{call}})
+		return true
 	}
-	if len(q.turns) == 0 {
-		t.drop(q)
+	w := t.waiting[i]
+	if t.MaxWaiting > 0 && len(w.calls) >= t.MaxWaiting {
+		return false
 	}
-	return first
+	w.calls = append(w.calls, call)
+	return true
 }
 
-func (t *Turns) drop(q *queue) {
-	for i, other := range t.line {
-		if other == q {
-			t.line = append(t.line[:i], t.line[i+1:]...)
-			return
-		}
+// find returns the position of the functions of a namespace that wait; -1 if there are none.
+func (t *Turns) find(namespace string) int {
+	return slices.IndexFunc(t.waiting, func(w *waitingCalls) bool { return w.namespace == namespace })
+}
+
+// remove removes a function that waits; removed is false if it does not wait any more. isFirst is
+// true if no other of its namespace came first.
+func (t *Turns) remove(call *waitingCall) (isFirst, removed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.find(call.namespace)
+	if i < 0 {
+		return false, false
+	}
+	w := t.waiting[i]
+	at := slices.Index(w.calls, call)
+	if at < 0 {
+		return false, false
+	}
+	if w.calls = slices.Delete(w.calls, at, at+1); len(w.calls) == 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+	}
+	return at == 0 && !slices.Contains(t.running, call.namespace), true
+}
+
+// continueWaiting ends a function of a namespace, and leaves those that wait to a goroutine, so
+// that the caller goes on.
+func (t *Turns) continueWaiting(namespace string) {
+	if first := t.next(namespace); first != nil {
+		go t.runFrom(first)
 	}
 }
 
-func (t *Turns) start(key string) {
-	t.running[key]++
-	t.total++
+// next ends a function of a namespace, whose turn is then the last. It returns the first function
+// of the namespace whose turn it is; nil if none can run.
+func (t *Turns) next(ended string) *waitingCall {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := slices.Index(t.running, ended)
+	t.running = slices.Delete(t.running, at, at+1)
+	if i := t.find(ended); i >= 0 {
+		w := t.waiting[i]
+		t.waiting = append(slices.Delete(t.waiting, i, i+1), w)
+	}
+	i := slices.IndexFunc(t.waiting, func(w *waitingCalls) bool { return !slices.Contains(t.running, w.namespace) })
+	if i < 0 {
+		return nil
+	}
+	w := t.waiting[i]
+	call := w.calls[0]
+	if w.calls = w.calls[1:]; len(w.calls) == 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+	}
+	t.running = append(t.running, call.namespace)
+	return call
 }
 
-func (t *Turns) doneOf(key string) func() {
-	return sync.OnceFunc(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.end(key)
-	})
+// runFrom runs call, then those that wait, also if one of them ends the goroutine.
+func (t *Turns) runFrom(call *waitingCall) {
+	for call != nil {
+		namespace, ended := call.namespace, false
+		func() {
+			defer func() {
+				if !ended {
+					t.continueWaiting(namespace)
+				}
+			}()
+			call.runOnce()
+			ended = true
+		}()
+		call = t.next(namespace)
+	}
 }
 
-// end ends work of a key, and starts what may run now.
-func (t *Turns) end(key string) {
-	if t.running[key]--; t.running[key] == 0 {
-		delete(t.running, key)
-	}
-	t.total--
-	for i := 0; i < len(t.line) && t.total < t.atOnce; {
-		q := t.line[i]
-		if t.running[q.key] >= t.ofOne {
-			i++
-			continue
+func (c *waitingCall) runOnce() {
+	c.failed = ErrEndedGoroutine
+	defer close(c.done)
+	defer func() {
+		if r := recover(); r != nil {
+			c.failed = fmt.Errorf("%v\n%s", r, debug.Stack())
 		}
-		t.start(q.key)
-		close(q.turns[0])
-		t.drop(q)
-		if q.turns = q.turns[1:]; len(q.turns) > 0 {
-			// The next work of this key waits for one of each other key.
-			t.line = append(t.line, q)
-		}
-	}
+	}()
+	c.run()
+	c.failed = nil
 }

@@ -32,18 +32,23 @@ const (
 )
 
 const (
-	// compileTime is how long a request may wait for others and compile expressions; an expression
-	// that was started is finished. What is not checked in time is allowed, unless other requests
-	// of its own namespace took the time: then it is refused.
-	compileTime = 2 * time.Second
-	// maxRequests is how many requests to a handler may be in progress at once; of one namespace,
-	// maxWaiting wait.
+	// compileTime is how long a request may compile expressions; an expression that was started is
+	// finished. What is not checked in time is allowed.
+	compileTime = time.Second
+	// turnTime is how long a request may wait for its turn.
+	turnTime = 2 * time.Second
+	// workers is how many objects are validated at a time, one of each namespace. maxWaiting is how
+	// many more of one namespace may wait.
+	workers    = 2
+	maxWaiting = 3
+	// maxRequests is how many requests to a handler may be in progress at once. Others wait for
+	// at most requestTime.
 	maxRequests = 32
-	maxWaiting  = 8
+	requestTime = time.Second
 )
 
 // Validate returns the mistakes of a Placement, as Scheduler.Validate does. It ends early without
-// errors when ctx ends, and is called for one Placement at a time.
+// errors when ctx ends, and is called from several goroutines at once.
 type Validate func(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 
 // ValidatePolicy returns the mistakes of a SelectionPolicy, as Scheduler.ValidatePolicy does.
@@ -55,9 +60,9 @@ func Register(server webhook.Server, validate Validate, validatePolicy ValidateP
 	if validate == nil || validatePolicy == nil {
 		return errors.New("registering the validation handlers: no function to validate Placements or SelectionPolicies")
 	}
-	validator := &validator{validate: validate, validatePolicy: validatePolicy, hub: hub, turns: turns.New(1, 1, maxWaiting)}
-	server.Register(validatePath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: validator}))
-	server.Register(statusPath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: statusWarner{}}))
+	validator := newValidator(validate, validatePolicy, hub)
+	server.Register(validatePath, admission.LimitRequests(maxRequests, requestTime, &webhook.Admission{Handler: validator}))
+	server.Register(statusPath, admission.LimitRequests(maxRequests, requestTime, &webhook.Admission{Handler: statusWarner{}}))
 	return nil
 }
 
@@ -70,8 +75,12 @@ type validator struct {
 	validate       Validate
 	validatePolicy ValidatePolicy
 	hub            client.Reader
-	// turns lets one Placement or SelectionPolicy be validated at a time.
-	turns *turns.Turns
+	// turns are those of namespaces: one with many requests does not delay those of others.
+	turns turns.Turns
+}
+
+func newValidator(validate Validate, validatePolicy ValidatePolicy, hub client.Reader) *validator {
+	return &validator{validate: validate, validatePolicy: validatePolicy, hub: hub, turns: turns.Turns{Workers: workers, MaxWaiting: maxWaiting}}
 }
 
 // Handle implements the Handler of controller-runtime.
@@ -95,8 +104,13 @@ func (v *validator) Handle(ctx context.Context, request webhook.AdmissionRequest
 		mistakes, err = clusterSet(&request.AdmissionRequest)
 	}
 	switch {
-	case errors.Is(err, turns.ErrCrowded):
-		return webhook.Errored(http.StatusTooManyRequests, fmt.Errorf("too many requests of namespace %s are being checked; try again", request.Namespace))
+	case errors.Is(err, turns.ErrBusy):
+		// The namespace's own requests are the reason, so they are not allowed unchecked.
+		status := apierrors.NewTooManyRequests(fmt.Sprintf("validating %s %q: %v %s; try again", kind.Kind, request.Name, err, request.Namespace), 1).Status()
+		return webhook.AdmissionResponse{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: &status}}
+	case errors.Is(err, errLate):
+		return webhook.Allowed("").WithWarnings(append(warnings, fmt.Sprintf(
+			"%s %q was not validated, because objects of other namespaces are being validated; the conditions will report mistakes", kind.Kind, request.Name))...)
 	case err != nil:
 		return webhook.Errored(http.StatusBadRequest, err)
 	case len(mistakes) == 0:
@@ -112,22 +126,25 @@ func (v *validator) placement(ctx context.Context, request *admissionv1.Admissio
 	if err != nil || object.DeletionTimestamp != nil || old != nil && sameInputs(object, old) {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, compileTime)
-	defer cancel()
-	mistakes, err := validateOne(ctx, v.turns, request.Namespace, v.validate, object, old)
-	if _, required := object.Annotations[v1alpha1.SelectionPolicyAnnotation]; required || v.hub == nil || err != nil {
-		return mistakes, nil, err
+	mistakes, err := validateInTurn(ctx, &v.turns, request.Namespace, v.validate, object, old)
+	return mistakes, v.placementWarnings(ctx, object, request.Namespace), err
+}
+
+// placementWarnings warns about a SelectionPolicy that the Placement does not require.
+func (v *validator) placementWarnings(ctx context.Context, object *v1alpha1.Placement, namespace string) []string {
+	if _, required := object.Annotations[v1alpha1.SelectionPolicyAnnotation]; required || v.hub == nil {
+		return nil
 	}
 	policies := &berthv1alpha1.SelectionPolicyList{}
-	if err := v.hub.List(ctx, policies, client.InNamespace(request.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return mistakes, nil, nil
+	if err := v.hub.List(ctx, policies, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
 	}
 	for i := range policies.Items {
 		if policies.Items[i].Spec.Placement == object.Name {
-			return mistakes, []string{berthv1alpha1.NotRequired(object, &policies.Items[i])}, nil
+			return []string{berthv1alpha1.NotRequired(object, &policies.Items[i])}
 		}
 	}
-	return mistakes, nil, nil
+	return nil
 }
 
 // policy returns the mistakes of a SelectionPolicy that the stored one does not have, and warnings.
@@ -136,36 +153,36 @@ func (v *validator) policy(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil || object.DeletionTimestamp != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, compileTime)
-	defer cancel()
-	mistakes, err := validateOne(ctx, v.turns, request.Namespace, v.validatePolicy, object, old)
+	mistakes, err := validateInTurn(ctx, &v.turns, request.Namespace, v.validatePolicy, object, old)
 	pl := &v1alpha1.Placement{}
-	if err != nil {
-		return nil, nil, err
-	}
 	if v.hub == nil || v.hub.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: object.Spec.Placement}, pl) != nil {
-		return mistakes, nil, nil
+		return mistakes, nil, err
 	}
 	if warning := berthv1alpha1.NotRequired(pl, object); warning != "" {
-		return mistakes, []string{warning}, nil
+		return mistakes, []string{warning}, err
 	}
-	return mistakes, nil, nil
+	return mistakes, nil, err
 }
 
-// validateOne returns the mistakes that the stored object does not have; old may be nil. One object
-// is validated at a time. It returns turns.ErrCrowded if others of the namespace took the time.
-func validateOne[T any](
-	ctx context.Context, line *turns.Turns, namespace string, validate func(context.Context, *T) field.ErrorList, object, old *T,
-) (field.ErrorList, error) {
-	done, err := line.Wait(ctx, namespace)
-	if err != nil {
-		if errors.Is(err, turns.ErrCrowded) {
-			return nil, err
-		}
-		return nil, nil
+// errLate means that the turn of a request did not come in time because of other namespaces.
+var errLate = errors.New("the turn did not come in time")
+
+// validateInTurn returns the mistakes that the stored object does not have; old may be nil. The
+// error is turns.ErrBusy or errLate.
+func validateInTurn[T any](
+	ctx context.Context, all *turns.Turns, namespace string, validate func(context.Context, *T) field.ErrorList, object, old *T,
+) (mistakes field.ErrorList, err error) {
+	waiting, cancel := context.WithTimeout(ctx, turnTime)
+	defer cancel()
+	err = all.Do(waiting, namespace, func() {
+		compiling, cancel := context.WithTimeout(ctx, compileTime)
+		defer cancel()
+		mistakes = mistakesOf(func(o *T) field.ErrorList { return validate(compiling, o) }, object, old)
+	})
+	if err != nil && !errors.Is(err, turns.ErrBusy) {
+		err = errLate
 	}
-	defer done()
-	return mistakesOf(func(o *T) field.ErrorList { return validate(ctx, o) }, object, old), nil
+	return mistakes, err
 }
 
 // validatedAnnotations are those of a Placement in which mistakes are found.

@@ -3,11 +3,14 @@ package validation
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +24,6 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/turns"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -75,7 +77,7 @@ func TestValidator(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, turns: turns.New(1, 1, maxWaiting)}
+			v := newValidator(unknownSets, groupsInvalid, nil)
 			response := v.Handle(t.Context(), request(tc.resource, tc.object, tc.old))
 			if response.Allowed != (tc.want == "") || !response.Allowed && !strings.Contains(response.Result.Message, tc.want) {
 				t.Errorf("allowed is %t, %v; want %q", response.Allowed, response.Result, tc.want)
@@ -114,7 +116,7 @@ func TestRequiredPolicyWarnings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.onHub).Build()
-			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, hub: hub, turns: turns.New(1, 1, maxWaiting)}
+			v := newValidator(unknownSets, groupsInvalid, hub)
 			r := request(tc.resource, tc.object, tc.old)
 			r.Namespace = "n"
 			response := v.Handle(t.Context(), r)
@@ -135,7 +137,7 @@ func TestIgnoredRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := request("placements", "no JSON", "")
 			change(&r.AdmissionRequest)
-			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, turns: turns.New(1, 1, maxWaiting)}
+			v := newValidator(unknownSets, groupsInvalid, nil)
 			for _, response := range []webhook.AdmissionResponse{v.Handle(t.Context(), r), statusWarner{}.Handle(t.Context(), r)} {
 				if !response.Allowed || len(response.Warnings) > 0 {
 					t.Errorf("allowed is %t, %v, warnings %q", response.Allowed, response.Result, response.Warnings)
@@ -175,23 +177,87 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestValidatorWaits: a request that gets no turn in time is allowed, unless others of its
-// namespace take the time.
-func TestValidatorWaits(t *testing.T) {
-	for namespace, want := range map[string]int32{"": http.StatusTooManyRequests, "other": 0} {
-		v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, turns: turns.New(1, 1, maxWaiting)}
-		if _, err := v.turns.Wait(t.Context(), namespace); err != nil {
-			t.Fatal(err)
+// in returns a request of a namespace to create a Placement in a set.
+func in(namespace, set string) webhook.AdmissionRequest {
+	r := request("placements", `{"spec":{"clusterSets":["`+set+`"]}}`, "")
+	r.Namespace = namespace
+	return r
+}
+
+// slowValidator validates Placements with the first set "slow" until end is closed.
+func slowValidator(end chan struct{}) *validator {
+	return newValidator(func(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList {
+		if pl.Spec.ClusterSets[0] == "slow" {
+			<-end
+			return nil
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		for _, resource := range []string{"placements", "selectionpolicies"} {
-			response := v.Handle(ctx, request(resource, `{"spec":{"clusterSets":["x"]}}`, ""))
-			if response.Allowed != (want == 0) || want != 0 && response.Result.Code != want {
-				t.Errorf("beside %q, %s: allowed is %t, %v", namespace, resource, response.Allowed, response.Result)
+		return unknownSets(ctx, pl)
+	}, groupsInvalid, nil)
+}
+
+// TestValidatorTurns: a namespace with many requests that take long has to repeat some of them. One
+// of another namespace is validated at once.
+func TestValidatorTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		v := slowValidator(end)
+		answers := make(chan webhook.AdmissionResponse, 100)
+		for range 20 {
+			go func() { answers <- v.Handle(t.Context(), in("flood", "slow")) }()
+		}
+		synctest.Wait()
+		if n := len(answers); n != 20-1-maxWaiting {
+			t.Errorf("%d of 20 are answered at once, want all but one and the %d that wait", n, maxWaiting)
+		}
+		for len(answers) > 0 {
+			got := <-answers
+			if got.Allowed || got.Result.Code != http.StatusTooManyRequests || got.Result.Details.RetryAfterSeconds != 1 ||
+				got.Result.Message != `validating Placement "p": too many other requests come first in the namespace flood; try again` {
+				t.Errorf("one too many gets %+v", got.AdmissionResponse)
 			}
 		}
-	}
+		if got := v.Handle(t.Context(), in("other", "x")); got.Allowed || got.Result.Code != http.StatusUnprocessableEntity {
+			t.Errorf("an invalid Placement of another namespace gets %+v", got.AdmissionResponse)
+		}
+		if got := v.Handle(t.Context(), in("other", "s")); !got.Allowed || len(got.Warnings) > 0 {
+			t.Errorf("a valid Placement of another namespace gets %+v", got.AdmissionResponse)
+		}
+		// Those that wait too long for others of their namespace are not allowed unchecked.
+		time.Sleep(turnTime)
+		synctest.Wait()
+		if n := len(answers); n != maxWaiting {
+			t.Errorf("%d of %d have waited long enough", n, maxWaiting)
+		}
+		for len(answers) > 0 {
+			if got := <-answers; got.Allowed || got.Result.Code != http.StatusTooManyRequests {
+				t.Errorf("one that waited gets %+v", got.AdmissionResponse)
+			}
+		}
+		close(end)
+		synctest.Wait()
+		if got := <-answers; !got.Allowed {
+			t.Errorf("the one that was validated gets %+v", got.AdmissionResponse)
+		}
+	})
+}
+
+// TestValidatorBusy: a request that waits too long only because of other namespaces is allowed,
+// with a warning.
+func TestValidatorBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		v := slowValidator(end)
+		for i := range workers {
+			go v.Handle(t.Context(), in(fmt.Sprint("flood", i), "slow"))
+		}
+		synctest.Wait()
+		got := v.Handle(t.Context(), in("other", "x"))
+		want := `Placement "p" was not validated, because objects of other namespaces are being validated; the conditions will report mistakes`
+		if !got.Allowed || len(got.Warnings) != 1 || got.Warnings[0] != want {
+			t.Errorf("got %+v", got.AdmissionResponse)
+		}
+		close(end)
+	})
 }
 
 // TestStatusOfTypedClients: no warning about what a typed client sends that sets no status.

@@ -19,7 +19,7 @@ export function setNamespace(name) {
 
 /** loadSession reads the session, also again after the server has restarted. */
 export async function loadSession() {
-  Object.assign(session, { user: "", resilience: "" }, await get("api/session"));
+  Object.assign(session, { user: "", resilience: "", noStream: "" }, await get("api/session"));
 }
 
 /**

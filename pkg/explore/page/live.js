@@ -99,6 +99,10 @@ async function resume() {
     lose(/** @type {Error} */ (error).message);
     return;
   }
+  if (session.noStream) {
+    lose(session.noStream);
+    return;
+  }
   if (store.fleet && store.world === "" && !store.error) follow();
   else reload();
 }

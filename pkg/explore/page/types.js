@@ -1,7 +1,7 @@
 // The types of what the server answers, as in pkg/explore/api.go, for the type checker. Nothing here
 // runs. A list that Go leaves empty can be null or missing.
 
-/** @typedef {{user?: string, csrf: string, live: boolean, recording: boolean, resilience?: string}} Session */
+/** @typedef {{user?: string, csrf: string, live: boolean, recording: boolean, resilience?: string, noStream?: string}} Session */
 
 /**
  * @typedef {object} Fleet
