@@ -35,6 +35,16 @@ func (r *PlacementReconciler) writeSelectionStatuses(ctx context.Context, attemp
 	return err
 }
 
+// writeBefore writes what must be on the hub before pages are published: the tiers of their
+// clusters, which berth generator reads, and the records. If the tiers cannot be written, the pages
+// are published nevertheless, and the attempt reports it when it writes the status again.
+func (r *PlacementReconciler) writeBefore(ctx context.Context, attempt *scheduler.Attempt) error {
+	if policy := attempt.Snapshot.Subject.SelectionPolicy(); policy != nil && len(policy.Spec.Tiers) > 0 && attempt.Step != nil {
+		_ = r.writeSelectionStatuses(ctx, attempt)
+	}
+	return r.Records.Before(ctx, attempt)
+}
+
 // reportNoPlacement reports in the status of SelectionPolicies that their Placement does not exist.
 // The rest of the status was about an earlier Placement, so it is removed.
 func (r *PlacementReconciler) reportNoPlacement(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
@@ -59,9 +69,20 @@ func (r *PlacementReconciler) reportNoPlacement(ctx context.Context, key types.N
 func (r *PlacementReconciler) writeSomeStatuses(
 	ctx context.Context, policies []*berthv1alpha1.SelectionPolicy, statusOf func(*berthv1alpha1.SelectionPolicy) *berthv1alpha1.SelectionPolicyStatus,
 ) (done bool, err error) {
+	if len(policies) == 0 {
+		return true, nil
+	}
+	newest := map[types.UID]*berthv1alpha1.SelectionPolicy{}
+	for _, policy := range r.Inventory.SelectionPolicies(types.NamespacedName{Namespace: policies[0].Namespace, Name: policies[0].Spec.Placement}) {
+		newest[policy.UID] = policy
+	}
 	writes := 0
 	var failures []error
 	for _, policy := range policies {
+		if n := newest[policy.UID]; n != nil && n.Generation == policy.Generation {
+			// This attempt may have written a status already.
+			policy = n
+		}
 		status := statusOf(policy)
 		if equality.Semantic.DeepEqual(&policy.Status, status) {
 			continue

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -97,4 +98,53 @@ func TestManySelectionPolicies(t *testing.T) {
 	if got := h.written(); len(got) > 1 {
 		t.Errorf("one more policy: %v, want one write", got)
 	}
+}
+
+// TestTiersAreWrittenBeforePages: a program that reads a new page finds the tiers of its clusters.
+// The status is written once, and pages do not wait for one that cannot be written.
+func TestTiersAreWrittenBeforePages(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a", "b")
+	h.place(fixture.Placement("n", "p").Obj())
+	policy := &berthv1alpha1.SelectionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "s"},
+		Spec:       berthv1alpha1.SelectionPolicySpec{Placement: "p", Tiers: []berthv1alpha1.SelectionTier{{Name: "all"}}},
+	}
+	if err := h.hub.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	h.reconciler.Inventory.Update(policy)
+	step := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, write := range h.written() {
+			if strings.Contains(write, "SelectionPolicy") || strings.Contains(write, "PlacementDecision") {
+				got = append(got, write)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+	}
+	h.succeed()
+	step("patch status of SelectionPolicy s", "create PlacementDecision p-decision-1", "update status of PlacementDecision p-decision-1", "update PlacementDecision p-decision-1")
+	current := &berthv1alpha1.SelectionPolicy{}
+	if err := h.hub.Get(t.Context(), client.ObjectKeyFromObject(policy), current); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, current.Status.Tiers[0].Clusters); diff != "" {
+		t.Errorf("clusters of the tier (-want +got):\n%s", diff)
+	}
+	h.succeed()
+	step()
+	h.refuse = func(request string) error {
+		if strings.Contains(request, "SelectionPolicy") {
+			return errors.New("refused")
+		}
+		return nil
+	}
+	h.reconciler.Inventory.Update(fixture.Cluster("c").Set("s1").Obj())
+	if _, err := h.reconcile(); err == nil || !strings.Contains(err.Error(), "writing the status of SelectionPolicy s: refused") {
+		t.Errorf("the error is %v", err)
+	}
+	step("patch status of SelectionPolicy s", "update status of PlacementDecision p-decision-1", "update PlacementDecision p-decision-1", "patch status of SelectionPolicy s")
 }

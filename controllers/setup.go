@@ -240,6 +240,12 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if served.ownKinds {
 		m.records = recordDecisions(mgr, inv, decides, o)
 	}
+	r := &PlacementReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now, Times: &placements.times,
+	}
+	if served.ownKinds {
+		decides.WriteRecordsBefore = r.writeBefore
+	}
 	if err := addValidation(mgr, decides, served.ownKinds, o); err != nil {
 		return err
 	}
@@ -251,15 +257,13 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err := addProbes(mgr, placements, o); err != nil {
 		return err
 	}
-	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now, Times: &placements.times,
-	}, o)
+	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, r, o)
 }
 
 // recordDecisions returns the writer of PlacementChanges for the decisions of a scheduler.
 func recordDecisions(mgr ctrl.Manager, inv *inventory.Inventory, decides *scheduler.Scheduler, o Options) *Recorder {
 	r := NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
-	r.Now, r.NeedsRecords, decides.WriteRecordsBefore = o.Now, decides.NeedsRecords, r.Before
+	r.Now, r.NeedsRecords = o.Now, decides.NeedsRecords
 	return r
 }
 

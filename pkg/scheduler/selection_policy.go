@@ -185,7 +185,7 @@ func (a *Attempt) SelectionStatus(policy *berthv1alpha1.SelectionPolicy) *berthv
 	}
 	if a.pin == nil {
 		status.Tiers, status.Unmet = a.tierStatuses(), a.unmetStatuses()
-		a.addTierClusters(status.Tiers)
+		a.addTierClusters(status.Tiers, policy.Status.Tiers)
 		a.setTierCondition(status, policy)
 	}
 	return status

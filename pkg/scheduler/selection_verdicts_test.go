@@ -2,7 +2,9 @@ package scheduler_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -227,25 +229,75 @@ func TestPinIgnoresTiersAndGroups(t *testing.T) {
 	}
 }
 
-// TestNamesTellNothing: nothing that an author sees differs between a cluster outside of the bound
-// sets and one that does not exist.
+// TestNamesTellNothing: for the author of a policy, a cluster outside of the bound sets is the same
+// as none: no status, condition, intent or verdict tells that it exists.
 func TestNamesTellNothing(t *testing.T) {
-	seen := func(hidden bool) string {
-		policy := policyFor("p", selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Include: []string{"c1", "hidden"}, Exclude: []string{"hidden"}}})
-		inv := fleet(fixture.Placement("ns", "p").Number(2), inRegion("c1", "eu"))
-		if hidden {
-			inv.Update(fixture.Cluster("hidden").Set("s9").Label("region", "eu").Obj())
-		}
-		inv.Update(policy)
-		a := newScheduler(t).Decide(t.Context(), inv.Snapshot(key, fixture.Now, nil))
-		status := a.SelectionStatus(policy)
-		for i := range status.Conditions {
-			status.Conditions[i].LastTransitionTime = metav1.Time{}
-		}
-		return fmt.Sprint(status, a.Conditions(), a.Intents, a.Message())
+	gone := fixture.Cluster("x").Set("other").Obj()
+	gone.DeletionTimestamp, gone.Finalizers = &metav1.Time{Time: fixture.Now}, []string{"f"}
+	want := ""
+	for _, tc := range []struct {
+		name    string
+		objects []client.Object
+	}{
+		{"none", nil},
+		{"in a set that is not bound", []client.Object{fixture.Set("other"), fixture.Cluster("x").Set("other").Obj()}},
+		{"in no set", []client.Object{fixture.Cluster("x").Label("region", "eu").Obj()}},
+		{"in a set that does not exist", []client.Object{fixture.Cluster("x").Set("none").Obj()}},
+		{"in a set of another namespace", []client.Object{fixture.Set("other"), fixture.Binding("elsewhere", "other"), fixture.Cluster("x").Set("other").Obj()}},
+		{"being deleted", []client.Object{fixture.Set("other"), gone}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inv := fleet(fixture.Placement("ns", "p").Number(3), inRegion("c1", "eu"), inRegion("c2", "us"))
+			policy := policyFor("p", selectionSpec{
+				ClusterNames: berthv1alpha1.ClusterNames{Include: []string{"c1", "c2", "x"}, Exclude: []string{"c2"}}, Tiers: inTiers("eu", "us"),
+				Groups: []berthv1alpha1.SelectionGroup{{Name: "g", ClusterSelector: byRegion("eu"), Count: new(int32(2))}},
+			})
+			inv.Update(policy)
+			for _, o := range tc.objects {
+				inv.Update(o)
+			}
+			s := newScheduler(t)
+			a := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
+			status := a.SelectionStatus(policy)
+			for i := range status.Conditions {
+				status.Conditions[i].LastTransitionTime = metav1.Time{}
+			}
+			text, err := json.MarshalIndent([]any{status, a.Conditions(), a.Intents, a.Message(), s.Explain(context.Background(), a.Result, ""), s.Explain(context.Background(), a.Result, "x")}, "", " ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want == "" {
+				want = string(text)
+			}
+			if diff := cmp.Diff(want, string(text)); !slices.Contains(status.UnknownNames, "x") || diff != "" {
+				t.Errorf("unlike without the cluster (-want +got):\n%s", diff)
+			}
+		})
 	}
-	without, with := seen(false), seen(true)
-	if diff := cmp.Diff(without, with); diff != "" || !strings.Contains(with, "hidden") {
-		t.Errorf("(-without +with the cluster):\n%s\n%s", diff, with)
+}
+
+// TestTierIsKept: a cluster that no tier matches any more keeps its tier in the status while it is
+// published.
+func TestTierIsKept(t *testing.T) {
+	inv := fleet(fixture.Placement("ns", "p").Number(2), inRegion("c1", "eu"), inRegion("c2", "us"))
+	policy := policyFor("p", selectionSpec{Tiers: inTiers("eu", "us"), TierMode: berthv1alpha1.TierOverflow})
+	inv.Update(policy)
+	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1", "c2").Obj())
+	s := newScheduler(t)
+	clusters := func() []string {
+		status := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil)).SelectionStatus(policy)
+		policy = policyFor("p", policy.Spec)
+		policy.Status = *status
+		inv.Update(policy)
+		return append([]string{strings.Join(status.Tiers[0].Clusters, " ")}, status.Tiers[1].Clusters...)
+	}
+	want := []string{"c1", "c2"}
+	if diff := cmp.Diff(want, clusters()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	inv.Update(fixture.ApprovalPolicy("ns", "careful", "p"))
+	inv.Update(inRegion("c2", "ap").Set("s1").Obj())
+	if diff := cmp.Diff(want, clusters()); diff != "" {
+		t.Errorf("while its removal is held (-want +got):\n%s", diff)
 	}
 }

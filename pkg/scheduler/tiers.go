@@ -250,7 +250,9 @@ func (r *Result) tierStatuses() []berthv1alpha1.SelectionTierStatus {
 }
 
 // addTierClusters adds the selected and the published clusters to the first tier that matches each.
-func (a *Attempt) addTierClusters(tiers []berthv1alpha1.SelectionTierStatus) {
+// One that no tier matches now, for example because it is no candidate any more, keeps the tier
+// that it had before.
+func (a *Attempt) addTierClusters(tiers, before []berthv1alpha1.SelectionTierStatus) {
 	if len(tiers) == 0 {
 		return
 	}
@@ -258,13 +260,21 @@ func (a *Attempt) addTierClusters(tiers []berthv1alpha1.SelectionTierStatus) {
 	for _, s := range a.Selected {
 		names = append(names, s.Cluster.Name)
 	}
+	had := map[string]string{}
+	for i := range before {
+		for _, name := range before[i].Clusters {
+			had[name] = before[i].Name
+		}
+	}
 	names = changes.Sorted(names)
 	for _, name := range names[:min(len(names), berthv1alpha1.MaxTierClusters)] {
-		c := a.Snapshot.Cluster(name)
-		if c == nil {
-			continue
+		tier := -1
+		if c := a.Snapshot.Cluster(name); c != nil {
+			tier = slices.IndexFunc(a.policy.matches.Tiers, func(of framework.Bitset) bool { return of.Has(c.Index) })
 		}
-		tier := slices.IndexFunc(a.policy.matches.Tiers, func(of framework.Bitset) bool { return of.Has(c.Index) })
+		if tier < 0 {
+			tier = slices.IndexFunc(tiers, func(t berthv1alpha1.SelectionTierStatus) bool { return t.Name == had[name] })
+		}
 		if tier >= 0 {
 			tiers[tier].Clusters = append(tiers[tier].Clusters, name)
 		}

@@ -27,6 +27,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/cmd/berth/app"
 	"github.com/berth-dev/berth/pkg/generator"
 	"github.com/berth-dev/berth/test/fixture"
@@ -167,6 +169,39 @@ var _ = Describe("berth generator", Ordered, func() {
 		Eventually(parameters).WithContext(ctx).WithArguments(url, token, "shop/web").Should(Equal([]string{}))
 		Expect(hub.Delete(ctx, fixture.Placement("shop", "web").Obj())).To(Succeed())
 		Eventually(parameters).WithContext(ctx).WithArguments(url, token, "shop/web").Should(ConsistOf(HavePrefix("404: ")))
+	})
+
+	It("has the tiers that the controller used, and answers although one cluster reports very much", func(ctx SpecContext) {
+		team(ctx, "tier", 3)
+		policy := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "tier", Name: "web"}}
+		policy.Spec.Placement, policy.Spec.TierMode = "web", berthv1alpha1.TierOverflow
+		policy.Spec.Tiers = []berthv1alpha1.SelectionTier{
+			{Name: "near", ClusterSelector: v1alpha1.ClusterSelector{CelSelector: v1alpha1.ClusterCelSelector{
+				CelExpressions: []string{`managedCluster.metadata.labels["region"] == "eu"`}}}},
+			{Name: "far"},
+		}
+		Expect(hub.Create(ctx, policy)).To(Succeed())
+		Expect(hub.Create(ctx, fixture.Placement("tier", "web").Obj())).To(Succeed())
+		cluster := &v1alpha1.ManagedCluster{}
+		Expect(hub.Get(ctx, client.ObjectKey{Name: "tier-2"}, cluster)).To(Succeed())
+		for i := range 20 {
+			cluster.Status.ClusterClaims = append(cluster.Status.ClusterClaims, v1alpha1.ManagedClusterClaim{Name: fmt.Sprint("c", i), Value: strings.Repeat("<", 1024)})
+		}
+		Expect(hub.Status().Update(ctx, cluster)).To(Succeed())
+		url, token := serveGenerator(hub.Config), user(ctx, "eve", "tier")
+		Eventually(func(g Gomega) []string {
+			code, text := request(ctx, http.MethodGet, url+generator.FluxPath+"?placement=tier/web", token, "")
+			var answer struct {
+				Inputs []struct{ Name, Tier, Cut string }
+			}
+			g.Expect(code).To(Equal(http.StatusOK), text)
+			g.Expect(json.Unmarshal([]byte(text), &answer)).To(Succeed())
+			var all []string
+			for _, input := range answer.Inputs {
+				all = append(all, strings.Join([]string{input.Name, input.Tier, input.Cut}, " "))
+			}
+			return all
+		}).WithContext(ctx).Should(Equal([]string{"tier-1 near ", "tier-2 far claims", "tier-3 near "}))
 	})
 
 	It("never misses a cluster that stays, also while the hub is lost and after it is back", func(ctx SpecContext) {
