@@ -96,6 +96,9 @@ func (c *queueConfig) configure(obj any) {
 // setUpQueues sets up queues for the feed: the reader of their ConfigMap and, if configured, the
 // webhooks.
 func (f *feed) setUpQueues(mgr ctrl.Manager, o Options, events *eventSender) error {
+	if o.QueueConfig.Name == "" {
+		return nil
+	}
 	f.queues = admission.NewQueues(admission.QueuesOptions{
 		UserLabel: os.Getenv(identity.UserLabelEnv), Published: f.inventory.Published, Recorded: f.inventory.RecordedQueue, Now: o.Now,
 		OnAffected: f.enqueueIfStarted,

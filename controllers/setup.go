@@ -222,10 +222,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err := addOwnKinds(ctx, mgr, cfg, placements, served.ownKinds, o); err != nil {
 		return err
 	}
-	if o.QueueConfig.Name != "" {
-		if err := placements.setUpQueues(mgr, o, m.events); err != nil {
-			return err
-		}
+	if err := placements.setUpQueues(mgr, o, m.events); err != nil {
+		return err
 	}
 	if err := addExplanations(ctx, mgr, placements, served, o); err != nil {
 		return err
