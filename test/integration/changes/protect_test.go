@@ -123,6 +123,10 @@ var _ = Describe("The size of a Placement", func() {
 		Expect(hub.Status().Update(ctx, pl.DeepCopy())).To(Succeed())
 		more := `{"metadata": {"annotations": {"more": "` + strings.Repeat("m", 100_000) + `"}}}`
 		Expect(edit(ctx, author, pl, more)).To(MatchError(ContainSubstring("must have at most 1048576")))
+		// It has fewer characters, and more bytes.
+		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
+		pl.Spec = large(ns, "<", 180_000).Spec
+		Expect(author.Update(ctx, pl, client.DryRunAll)).To(MatchError(ContainSubstring("must have at most 1048576")))
 	},
 		Entry("of letters", "a", 1_040_000, 1_050_000),
 		Entry("of letters of several bytes", "ß", 1_040_000, 1_050_000),
@@ -133,6 +137,25 @@ var _ = Describe("The size of a Placement", func() {
 		Entry("of line separators", "\u2028", 500_000, 530_000),
 		Entry("much larger", "ab", 1_000_000, 3_000_000),
 	)
+
+	It("is known if fields of the metadata are empty", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		author := newAuthor(ctx, ns)
+		protect(ctx, ns, berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}, Suspend: true})
+		probe := decided(ctx, ns, "probe")
+		Eventually(func() error { return edit(ctx, author, probe, owners) }).Should(Not(Succeed()))
+		for _, metadata := range []string{
+			`"labels": {"a": "b"}, "annotations": {"a": "b"}, `, `"labels": {}, "annotations": {}, "ownerReferences": [], "finalizers": [], `, ``,
+		} {
+			applied := func(version, kind, spec string) client.Patch {
+				return client.RawPatch(types.ApplyPatchType, []byte(`{"apiVersion": "`+version+`", "kind": "`+kind+`", "metadata": {`+metadata+`"name": "web"}, "spec": {`+spec+`}}`))
+			}
+			placement := applied(v1alpha1.GroupVersionV1Beta1.String(), "Placement", "")
+			Expect(author.Patch(ctx, fixture.Placement(ns, "web").Obj(), placement, client.FieldOwner("test"))).To(Succeed(), metadata)
+			binding := applied("cluster.open-cluster-management.io/v1beta2", "ManagedClusterSetBinding", `"clusterSet": "web"`)
+			Expect(hub.Patch(ctx, fixture.Binding(ns, "web"), binding, client.FieldOwner("test"))).To(Succeed(), metadata)
+		}
+	})
 
 	It("counts the fields that many managers own", func(ctx SpecContext) {
 		ns := namespace(ctx)
