@@ -235,14 +235,12 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
 	decides.StorePublished, decides.OnDecided, decides.StoreClaim, decides.StoreQuota = inv.SetPublished, onDecided(recorder), inv.Claim, placements.storeQuota
+	r := &PlacementReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Now: o.Now, Times: &placements.times,
+	}
 	if served.ownKinds {
 		m.records = recordDecisions(mgr, inv, decides, o)
-	}
-	r := &PlacementReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now, Times: &placements.times,
-	}
-	if served.ownKinds {
-		decides.WriteRecordsBefore = r.writeBefore
+		r.Records, decides.WriteRecordsBefore = m.records, r.writeBefore
 	}
 	if err := addValidation(mgr, decides, served.ownKinds, o); err != nil {
 		return err
