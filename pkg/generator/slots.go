@@ -9,8 +9,8 @@ const (
 	// maxAnswers is how many answers are made at a time.
 	maxAnswers = 32
 	// maxOfOne is how many of them one user may ask for, and how many may be about Placements of
-	// one namespace.
-	maxOfOne = 8
+	// one namespace. Argo CD, which is one user, asks ten at a time by default.
+	maxOfOne = 16
 )
 
 var (
