@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -100,8 +101,7 @@ func publishedGeneration(subject *framework.Subject) int64 {
 	conditions := subject.Placement.Status.Conditions
 	satisfied := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied)
 	if satisfied != nil && satisfied.ObservedGeneration != 0 && meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending) == nil &&
-		meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing) == nil &&
-		!meta.IsStatusConditionTrue(conditions, v1alpha1.PlacementConditionMisconfigured) {
+		meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing) == nil && !saysUndecided(satisfied) {
 		return satisfied.ObservedGeneration
 	}
 	if len(history) == 0 {
@@ -112,6 +112,16 @@ func publishedGeneration(subject *framework.Subject) int64 {
 		return newest.Spec.PublishedGeneration
 	}
 	return newest.Spec.PlacementGeneration
+}
+
+// saysUndecided reports whether the condition PlacementSatisfied has a reason for which nothing is
+// decided until somebody acts. Its observedGeneration is then not that of the published clusters.
+func saysUndecided(satisfied *metav1.Condition) bool {
+	switch satisfied.Reason {
+	case v1alpha1.ReasonMisconfigured, v1alpha1.ReasonQueueRejected, v1alpha1.ReasonSelectionPolicyMissing:
+		return true
+	}
+	return false
 }
 
 // publishedProfile returns the profile for which the published clusters were decided; empty if

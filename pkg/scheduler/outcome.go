@@ -236,9 +236,11 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 		if c.Type == v1alpha1.PlacementConditionSatisfied && a.Target != nil && a.pending() {
 			c = a.satisfiedWhilePending(c)
 		}
-		if before := meta.FindStatusCondition(*conditions, c.Type); c.Type == v1alpha1.PlacementConditionSatisfied && before != nil && (a.partial || a.Outcome == Undecided) {
-			// After a restart it tells for which spec the published clusters were selected.
-			c.ObservedGeneration = before.ObservedGeneration
+		if c.Type == v1alpha1.PlacementConditionSatisfied && (a.partial || a.Outcome == Undecided && !saysUndecided(&c)) {
+			if before := meta.FindStatusCondition(*conditions, c.Type); before != nil {
+				// After a restart it tells for which spec the published clusters were selected.
+				c.ObservedGeneration = before.ObservedGeneration
+			}
 		}
 		v1alpha1.SetCondition(conditions, c)
 	}

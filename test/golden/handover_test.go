@@ -29,7 +29,11 @@ func TestHandover(t *testing.T) {
 			if len(e.want.Decisions) == 0 || e.placement.Spec.SortBy == v1alpha1.SortByScore {
 				continue
 			}
-			_, err := handed.Attempt(t.Context(), placementOf(e.want.Placement), func(a *scheduler.Attempt) {
+			taken, err := handed.Take(placementOf(e.want.Placement))
+			if err != nil {
+				t.Fatalf("%s: %v", e.id, err)
+			}
+			_, err = taken.Attempt(t.Context(), func(a *scheduler.Attempt) {
 				if a.Target == nil || !maps.Equal(setOf(a.Target.Clusters), e.recorded) {
 					return
 				}

@@ -115,6 +115,19 @@ var _ = Describe("The admission policies", Ordered, ContinueOnFailure, func() {
 		Expect(anyone.Patch(ctx, cluster(version, inX.Name, ""), other)).To(Succeed())
 	}, Entry("in v1alpha1", "v1alpha1"), Entry("in v1", "v1"))
 
+	It("let a server-side apply name no label and no annotation", func(ctx SpecContext) {
+		empty := cluster("v1", unique("c"), "")
+		for _, field := range []string{"labels", "annotations"} {
+			Expect(unstructured.SetNestedMap(empty.Object, map[string]any{}, "metadata", field)).To(Succeed())
+		}
+		anyone := alone.user(ctx, "join")
+		for range 2 {
+			apply := client.ApplyConfigurationFromUnstructured(empty.DeepCopy())
+			Expect(anyone.Apply(ctx, apply, client.FieldOwner("gitops"))).To(Succeed())
+		}
+		Expect(move(ctx, anyone, "v1", empty.GetName(), x)).To(forbidden("into ManagedClusterSet "+x, "join"))
+	})
+
 	It("apply to Berth's own account, which can join only the default set", func(ctx SpecContext) {
 		inX := fixture.Cluster(unique("c")).Set(x).Obj()
 		alone.make(ctx, inX)
