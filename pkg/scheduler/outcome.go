@@ -230,17 +230,26 @@ func (a *Attempt) listed() []string {
 	return names
 }
 
+// satisfiedNow returns the condition PlacementSatisfied of what is published. target is that of the
+// selected clusters.
+func (a *Attempt) satisfiedNow(target metav1.Condition, before []metav1.Condition) metav1.Condition {
+	if a.Target != nil && a.pending() {
+		target = a.satisfiedWhilePending(target)
+	}
+	if a.partial || a.Outcome == Undecided && !saysUndecided(&target) {
+		if c := meta.FindStatusCondition(before, target.Type); c != nil {
+			// After a restart it tells for which spec the published clusters were selected.
+			target.ObservedGeneration = c.ObservedGeneration
+		}
+	}
+	return target
+}
+
 // SetConditions updates the Placement's conditions.
 func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 	for _, c := range a.Conditions() {
-		if c.Type == v1alpha1.PlacementConditionSatisfied && a.Target != nil && a.pending() {
-			c = a.satisfiedWhilePending(c)
-		}
-		if c.Type == v1alpha1.PlacementConditionSatisfied && (a.partial || a.Outcome == Undecided && !saysUndecided(&c)) {
-			if before := meta.FindStatusCondition(*conditions, c.Type); before != nil {
-				// After a restart it tells for which spec the published clusters were selected.
-				c.ObservedGeneration = before.ObservedGeneration
-			}
+		if c.Type == v1alpha1.PlacementConditionSatisfied {
+			c = a.satisfiedNow(c, *conditions)
 		}
 		v1alpha1.SetCondition(conditions, c)
 	}
