@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -17,7 +19,7 @@ import (
 func CompileSelector(s *metav1.LabelSelector, path *field.Path) (labels.Selector, *field.Error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err == nil {
-		return selector, nil
+		return indexSelector(selector), nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 		if invalid := metav1validation.ValidateLabelName(key, path.Child("matchLabels")); len(invalid) > 0 {
@@ -33,6 +35,57 @@ func CompileSelector(s *metav1.LabelSelector, path *field.Path) (labels.Selector
 		}
 	}
 	return nil, field.Invalid(path, field.OmitValueType{}, err.Error())
+}
+
+// minIndexedValues is from how many values on a requirement has an index.
+const minIndexedValues = 8
+
+// indexedSelector matches what its Selector does. The time does not depend on the number of values.
+type indexedSelector struct {
+	labels.Selector
+	requirements []indexedRequirement
+}
+
+// indexedRequirement has no values if there are few.
+type indexedRequirement struct {
+	requirement labels.Requirement
+	values      sets.Set[string]
+}
+
+func indexSelector(selector labels.Selector) labels.Selector {
+	requirements, _ := selector.Requirements()
+	indexed, found := make([]indexedRequirement, len(requirements)), false
+	for i, r := range requirements {
+		indexed[i].requirement = r
+		switch r.Operator() {
+		case selection.In, selection.NotIn:
+			if len(r.ValuesUnsorted()) >= minIndexedValues {
+				indexed[i].values, found = sets.New(r.ValuesUnsorted()...), true
+			}
+		}
+	}
+	if !found {
+		return selector
+	}
+	return indexedSelector{selector, indexed}
+}
+
+// Matches implements labels.Selector.
+func (s indexedSelector) Matches(of labels.Labels) bool {
+	for i := range s.requirements {
+		if !s.requirements[i].matches(of) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *indexedRequirement) matches(of labels.Labels) bool {
+	if r.values == nil {
+		return r.requirement.Matches(of)
+	}
+	value, has := of.Lookup(r.requirement.Key())
+	return (has && r.values.Has(value)) == (r.requirement.Operator() == selection.In)
 }
 
 // CompileSelector compiles the labelSelector of a set.

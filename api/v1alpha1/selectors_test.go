@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,5 +44,35 @@ func TestCompileSelector(t *testing.T) {
 	selector, err := CompileSelector(requirement("a", "In", "b"), nil)
 	if err != nil || !selector.Matches(labels.Set{"ok": "", "a": "b"}) {
 		t.Errorf("a valid selector: %v, %v", selector, err)
+	}
+}
+
+// TestIndexedSelector: an index of values does not change what a selector matches.
+func TestIndexedSelector(t *testing.T) {
+	for _, operator := range []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn} {
+		for _, size := range []int{1, minIndexedValues - 1, minIndexedValues, 1000} {
+			long := metav1.LabelSelectorRequirement{Key: "l", Operator: operator}
+			for i := range size {
+				long.Values = append(long.Values, fmt.Sprint("v", i))
+			}
+			s := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}, MatchExpressions: []metav1.LabelSelectorRequirement{long, {Key: "c", Operator: "DoesNotExist"}}}
+			want, err := metav1.LabelSelectorAsSelector(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, invalid := CompileSelector(s, nil)
+			if invalid != nil || got.String() != want.String() {
+				t.Fatalf("%v %v, want %v", invalid, got, want)
+			}
+			if _, indexed := got.(indexedSelector); indexed != (size >= minIndexedValues) {
+				t.Errorf("%d values are indexed: %t", size, indexed)
+			}
+			last := fmt.Sprint("v", size-1)
+			for _, of := range []labels.Set{{}, {"a": "b"}, {"a": "b", "l": last}, {"a": "b", "l": ""}, {"a": "x", "l": last}, {"a": "b", "l": last, "c": ""}, {"a": "b", "l": "x"}} {
+				if got.Matches(of) != want.Matches(of) {
+					t.Errorf("%s with %d values matches %v: %t", operator, size, of, got.Matches(of))
+				}
+			}
+		}
 	}
 }

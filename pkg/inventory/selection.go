@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -97,9 +97,9 @@ func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy 
 		for i := range references {
 			t := affinityTerm{path: fmt.Sprintf("spec.affinity.%s[%d]", list, i), placement: references[i].Placement}
 			if s := references[i].PlacementSelector; s != nil {
-				var err error
-				t.selector, err = metav1.LabelSelectorAsSelector(s)
-				if err != nil || max(len(s.MatchLabels), len(s.MatchExpressions)) > berthv1alpha1.MaxPlacementRequirements {
+				var invalid *field.Error
+				t.selector, invalid = v1alpha1.CompileSelector(s, nil)
+				if invalid != nil || max(len(s.MatchLabels), len(s.MatchExpressions)) > berthv1alpha1.MaxPlacementRequirements {
 					// The plugin reports an invalid selector. It names no Placement.
 					t.selector = labels.Nothing()
 				}

@@ -47,15 +47,17 @@ type DisruptionPolicy struct {
 // DisruptionPolicySpec is the policy.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.placementSelector) != has(self.placements)",message="exactly one of placementSelector and placements is required"
-// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 100",message="placementSelector.matchLabels: at most 100 labels"
+// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 10",message="placementSelector.matchLabels: at most 10 labels"
+// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchExpressions) || self.placementSelector.matchExpressions.size() <= 10",message="placementSelector.matchExpressions: at most 10 requirements"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchExpressions) || self.placementSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && e.values.size() > 0))",message="placementSelector.matchExpressions: In and NotIn need values, Exists and DoesNotExist have none"
-// +kubebuilder:validation:XValidation:rule="!has(self.readiness) || !has(self.readiness.selector) || !has(self.readiness.selector.matchLabels) || self.readiness.selector.matchLabels.size() <= 100",message="readiness.selector.matchLabels: at most 100 labels"
+// +kubebuilder:validation:XValidation:rule="!has(self.readiness) || !has(self.readiness.selector) || !has(self.readiness.selector.matchLabels) || self.readiness.selector.matchLabels.size() <= 10",message="readiness.selector.matchLabels: at most 10 labels"
+// +kubebuilder:validation:XValidation:rule="!has(self.readiness) || !has(self.readiness.selector) || !has(self.readiness.selector.matchExpressions) || self.readiness.selector.matchExpressions.size() <= 10",message="readiness.selector.matchExpressions: at most 10 requirements"
 // +kubebuilder:validation:XValidation:rule="!has(self.readiness) || !has(self.readiness.selector) || !has(self.readiness.selector.matchExpressions) || self.readiness.selector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && e.values.size() > 0))",message="readiness.selector.matchExpressions: In and NotIn need values, Exists and DoesNotExist have none"
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxUnavailable) && has(self.maxSurge)) || !(string(self.maxUnavailable) in ['0', '0%'] && string(self.maxSurge) in ['0', '0%'])",message="maxUnavailable and maxSurge must not both be 0: then no cluster could be replaced"
 type DisruptionPolicySpec struct {
 	// placementSelector selects Placements of the namespace by label; {} selects all. Example:
-	// {matchLabels: {tier: production}}. Exactly one of placementSelector and placements is
-	// required.
+	// {matchLabels: {tier: production}}. At most 10 labels and 10 requirements. Exactly one of
+	// placementSelector and placements is required.
 	// +optional
 	PlacementSelector *metav1.LabelSelector `json:"placementSelector,omitempty"`
 
@@ -200,7 +202,7 @@ type ReadinessRequirement struct {
 	Source string `json:"source"`
 
 	// selector selects objects of the source by label; absent or {} selects all. Example:
-	// {matchLabels: {app: web}}.
+	// {matchLabels: {app: web}}. At most 10 labels and 10 requirements.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
