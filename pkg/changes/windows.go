@@ -56,8 +56,8 @@ func CheckWindows(policy *berthv1alpha1.DisruptionPolicy) error {
 // Windows combines the windows of several owners: they are open while each owner's are.
 type Windows struct {
 	sets []*WindowSet
-	// hour is the timetable that was computed last.
-	hour atomic.Pointer[timetable]
+	// hours are the timetables that were computed last, of an even and of an odd hour.
+	hours [2]atomic.Pointer[timetable]
 }
 
 // CombineWindows combines the windows of the owners that have any; nil if none has.
@@ -79,12 +79,7 @@ func CombineWindows(sets ...*WindowSet) *Windows {
 // window is invalid. The answer depends on the windows and on now only. It is computed once per
 // hour.
 func (w *Windows) Opening(now time.Time) (at time.Time, found bool, err error) {
-	start := now.UTC().Truncate(time.Hour)
-	table := w.hour.Load()
-	if table == nil || !table.start.Equal(start) {
-		table = w.timetable(start)
-		w.hour.Store(table)
-	}
+	table := w.tableOf(now)
 	if table.mistake != nil {
 		return time.Time{}, false, table.mistake
 	}
@@ -96,7 +91,28 @@ func (w *Windows) Opening(now time.Time) (at time.Time, found bool, err error) {
 	return table.searched, false, nil
 }
 
+// Prepare computes what Opening needs in the attempt that follows, also if the next hour begins
+// before it.
+func (w *Windows) Prepare(now time.Time) {
+	w.tableOf(now)
+	w.tableOf(now.Add(preparedTime))
+}
+
+// tableOf returns the timetable of the hour of a time.
+func (w *Windows) tableOf(now time.Time) *timetable {
+	start := now.UTC().Truncate(time.Hour)
+	cached := &w.hours[start.Unix()/3600&1]
+	table := cached.Load()
+	if table == nil || !table.start.Equal(start) {
+		table = w.timetable(start)
+		cached.Store(table)
+	}
+	return table
+}
+
 const (
+	// preparedTime is longer than an attempt waits for the cycle lock.
+	preparedTime = 5 * time.Minute
 	// maxWindowSteps is how often a search looks at a window.
 	maxWindowSteps = 10_000
 	// windowHorizon is how far ahead a search looks.

@@ -127,13 +127,31 @@ func TestWindowSearchIsBounded(t *testing.T) {
 			if _, _, err := w.Opening(now); err != nil {
 				t.Fatal(err)
 			}
-			table := w.hour.Load()
+			table := w.tableOf(now)
 			if most := maxWindowSteps + owners*berthv1alpha1.MaxPolicyWindows; table.steps > most {
 				t.Errorf("%s, %d owners: %d steps, at most %d", name, owners, table.steps, most)
 			}
-			if _, _, _ = w.Opening(now.Add(59 * time.Minute)); w.hour.Load() != table {
+			if w.tableOf(now.Add(59*time.Minute)) != table {
 				t.Errorf("%s, %d owners: a second attempt searches again", name, owners)
 			}
+		}
+	}
+}
+
+// TestWindowsOfTheNextHour: an attempt searches nothing, also if an hour begins while it waits for
+// the lock, and if others are prepared for another time.
+func TestWindowsOfTheNextHour(t *testing.T) {
+	w := manyWindows(2, 2)
+	late := time.Date(2026, 8, 1, 12, 59, 50, 0, time.UTC)
+	w.Prepare(late)
+	tables := func() [2]*timetable { return [2]*timetable{w.hours[0].Load(), w.hours[1].Load()} }
+	prepared := tables()
+	for _, after := range []time.Duration{0, 20 * time.Second, time.Minute, 0} {
+		if after == time.Minute {
+			w.Prepare(late.Add(after))
+		}
+		if _, _, err := w.Opening(late.Add(after)); err != nil || tables() != prepared {
+			t.Errorf("the search begins again after %s: %v", after, err)
 		}
 	}
 }

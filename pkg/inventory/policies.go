@@ -123,8 +123,7 @@ func (inv *Inventory) govern(s *framework.Subject, p *placement) {
 // PrepareWindows computes when the windows of a Placement's policies are open, outside attempts.
 func (inv *Inventory) PrepareWindows(key Key, now time.Time) {
 	if windows := inv.windowsOf(key); windows != nil {
-		// The attempt reports a mistake.
-		_, _, _ = windows.Opening(now)
+		windows.Prepare(now)
 	}
 }
 
@@ -139,23 +138,47 @@ func (inv *Inventory) windowsOf(key Key) *changes.Windows {
 }
 
 // ExcessPolicy returns the first Placement, by name, that a policy selects and does not apply to,
-// because older policies select it, and how many select it; empty if there is none.
+// because older policies select it, and how many select it; empty if there is none. It locks the
+// inventory for one Placement at a time, because each may need all policies of the namespace.
 func (inv *Inventory) ExcessPolicy(key Key) (placement string, selecting int) {
+	for _, name := range inv.selectedByMany(key) {
+		if selecting := inv.excess(key, Key{Namespace: key.Namespace, Name: name}); selecting > 0 {
+			return name, selecting
+		}
+	}
+	return "", 0
+}
+
+// selectedByMany returns the Placements that a policy selects, sorted; none if its namespace has no
+// more policies than may select one Placement.
+func (inv *Inventory) selectedByMany(key Key) (names []string) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	policy := inv.policies[key.Namespace][key.Name]
 	if policy == nil || len(inv.policies[key.Namespace]) <= berthv1alpha1.MaxPoliciesPerPlacement {
-		return "", 0
+		return nil
 	}
-	for _, p := range inv.byNamespace[key.Namespace] {
-		if placement != "" && p.key.Name > placement || !policy.selects(p.object) {
-			continue
-		}
-		if g := inv.governanceOf(p); g.more > 0 && !slices.Contains(g.policies, policy.object) {
-			placement, selecting = p.key.Name, len(g.policies)+g.more
+	for key, p := range inv.byNamespace[key.Namespace] {
+		if policy.selects(p.object) {
+			names = append(names, key.Name)
 		}
 	}
-	return placement, selecting
+	slices.Sort(names)
+	return names
+}
+
+// excess returns how many policies select a Placement if one of them does not apply, otherwise 0.
+func (inv *Inventory) excess(key, placement Key) int {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	policy, p := inv.policies[key.Namespace][key.Name], inv.placements[placement]
+	if policy == nil || p == nil || !policy.selects(p.object) {
+		return 0
+	}
+	if g := inv.governanceOf(p); g.more > 0 && !slices.Contains(g.policies, policy.object) {
+		return len(g.policies) + g.more
+	}
+	return 0
 }
 
 // replacesFirst reports whether a policy of the Placement has unavailableClusters: ReplaceFirst.

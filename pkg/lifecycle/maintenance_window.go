@@ -91,10 +91,10 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 	snapshot := state.Snapshot()
 	w := waiting{now: snapshot.Now}
 	if m.windows != nil && m.applies(p) {
-		w.add(m.windows, "outside the maintenance windows; the next one opens ")
+		w.add(m.windows, "outside the maintenance windows; ", "the next one opens", "none opens")
 	}
 	if snapshot.Subject != nil && snapshot.Subject.Windows != nil && !p.Forced {
-		w.add(snapshot.Subject.Windows, "outside the windows of the DisruptionPolicies; they are open next ")
+		w.add(snapshot.Subject.Windows, "outside the windows of the DisruptionPolicies; ", "they are open next", "they are not open")
 	}
 	switch {
 	case len(w.reasons) == 0:
@@ -123,7 +123,7 @@ type waiting struct {
 }
 
 // add adds windows that are not open now.
-func (w *waiting) add(windows framework.Windows, next string) {
+func (w *waiting) add(windows framework.Windows, outside, next, none string) {
 	at, found, err := windows.Opening(w.now)
 	switch {
 	case err != nil:
@@ -132,13 +132,22 @@ func (w *waiting) add(windows framework.Windows, next string) {
 	case found && !at.After(w.now):
 		return
 	case found:
-		w.reasons = append(w.reasons, next+"at "+at.UTC().Format(time.RFC3339))
+		w.reasons = append(w.reasons, outside+next+" at "+at.UTC().Format(time.RFC3339))
 	default:
-		w.reasons = append(w.reasons, fmt.Sprintf("%snot within %d days", next, max(at.Sub(w.now), 0)/(24*time.Hour)))
+		w.reasons = append(w.reasons, outside+none+" within "+searched(at.Sub(w.now)))
 		// The search goes on from there.
 		at = later(at, w.now.Add(time.Hour))
 	}
 	w.until = later(w.until, at)
+}
+
+// searched describes the time in which a search found no opening. With very many windows it ends
+// early.
+func searched(d time.Duration) string {
+	if d < 48*time.Hour {
+		return fmt.Sprintf("%d minutes", max(d, 0)/time.Minute)
+	}
+	return fmt.Sprintf("%d days", d/(24*time.Hour))
 }
 
 func later(a, b time.Time) time.Time {

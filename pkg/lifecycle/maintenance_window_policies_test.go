@@ -48,7 +48,7 @@ func TestMaintenanceWindowOfPolicies(t *testing.T) {
 			status, timeout := new(MaintenanceWindow).Permit(t.Context(), state, nil, &framework.Proposal{Forced: tc.forced, Approved: true})
 			want := tc.want
 			if want == "never" {
-				want = "they are open next not within 1825 days"
+				want = "they are not open within 1825 days"
 			}
 			if (status.Code() == framework.Wait) != (want != "") || !strings.Contains(status.Reason(), want) {
 				t.Errorf("%v %q, want %q", status.Code(), status.Reason(), want)
@@ -113,7 +113,7 @@ func TestMaintenanceWindowOfBoth(t *testing.T) {
 func TestMaintenanceWindowSearchEnds(t *testing.T) {
 	state := framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{Windows: neverOpen{}}})
 	status, timeout := new(MaintenanceWindow).Permit(t.Context(), state, nil, &framework.Proposal{})
-	if status.Code() != framework.Wait || !strings.HasSuffix(status.Reason(), "not within 0 days") || !state.Requeue().Equal(fixture.Now.Add(time.Hour)) ||
+	if status.Code() != framework.Wait || !strings.HasSuffix(status.Reason(), "they are not open within 0 minutes") || !state.Requeue().Equal(fixture.Now.Add(time.Hour)) ||
 		timeout != time.Hour+openingSlack {
 		t.Errorf("%s %q until %s, again at %s", status.Code(), status.Reason(), timeout, state.Requeue())
 	}
