@@ -115,7 +115,7 @@ func publishedGeneration(subject *framework.Subject) int64 {
 }
 
 // saysUndecided reports whether the condition PlacementSatisfied has a reason for which nothing is
-// decided until somebody acts. Its observedGeneration is then not that of the published clusters.
+// decided without an edit. Its observedGeneration is then not that of the published clusters.
 func saysUndecided(satisfied *metav1.Condition) bool {
 	switch satisfied.Reason {
 	case v1alpha1.ReasonMisconfigured, v1alpha1.ReasonQueueRejected, v1alpha1.ReasonSelectionPolicyMissing:

@@ -50,7 +50,7 @@ type PlacementChange struct {
 
 // PlacementChangeSpec describes a change.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.edited) == has(oldSelf.edited) && has(self.returned) == has(oldSelf.returned) && has(self.removals) == has(oldSelf.removals) && has(self.publishedGeneration) == has(oldSelf.publishedGeneration) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue)",message="spec is immutable except for approval"
+// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.edited) == has(oldSelf.edited) && has(self.returned) == has(oldSelf.returned) && has(self.removals) == has(oldSelf.removals) && has(self.publishedGeneration) == has(oldSelf.publishedGeneration) && has(self.forced) == has(oldSelf.forced) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue)",message="spec is immutable except for approval"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || (has(self.approval) && (self.approval == oldSelf.approval || (oldSelf.approval.decision == 'Rejected' && self.approval.decision == 'Approved')))",message="spec.approval is set once; only Rejected may become Approved"
 type PlacementChangeSpec struct {
 	// placement is the name of the Placement, in the same namespace.
