@@ -8,7 +8,6 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/tenancy/assignment"
 )
 
 // Process is a process of Berth with caches. Webhooks are served by the controller.
@@ -88,7 +87,7 @@ func Table() []Row {
 		{"PlacementExplanation", "placementexplanations", []Process{Controller}, authors, "name, times and conditions", "100 in a namespace", 8 << 10, trimExplanation},
 		{"ClusterProfile", "clusterprofiles", []Process{Controller}, "cluster managers", "100 labels, claims of 64 KiB, version, health", "chosen namespaces", 256 << 10, nil},
 		{"objects of readiness sources", "", []Process{Controller}, "as the source says", "name, labels, cluster, ready or not", "200,000; 100,000 in a namespace", objectLimit, nil},
-		{"Namespace", "namespaces", []Process{Controller}, "–", "name and parent queue", "administrators", 2 << 10, keepMeta(assignment.ParentQueueAnnotation)},
+		{"Namespace", "namespaces", []Process{Controller}, "–", "all but managed fields and kubectl's copy, for plugins", "administrators", objectLimit, trimPlacement},
 		{"ConfigMap", "configmaps", []Process{Controller}, "queue administrators", "data", "one", objectLimit, keepMeta()},
 		{"Secret", "secrets", []Process{Reporter}, "–", "data and labels", "administrators", objectLimit, trimSecret},
 		{"Secret", "secrets", []Process{Generator}, "–", "name and server", "administrators", 4 << 10, trimClusterSecret},

@@ -3,6 +3,7 @@ package caches
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -212,6 +213,20 @@ func TestObjectsAreCutToTheBound(t *testing.T) {
 	}
 }
 
+// TestNamespacesKeepAnnotations: plugins share the informer of Namespaces.
+func TestNamespacesKeepAnnotations(t *testing.T) {
+	namespace := metadataOf("Namespace")
+	fillMeta(namespace)
+	annotations := map[string]string{"yunikorn.apache.org/parentqueue": "v", "example.com/freeze": "w"}
+	namespace.SetAnnotations(maps.Clone(annotations))
+	if _, err := Transform(Controller)(namespace); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(annotations, namespace.GetAnnotations()); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
 // TestTrimKeepsWhatIsRead: by kind and process, the fields that the process reads.
 func TestTrimKeepsWhatIsRead(t *testing.T) {
 	annotated := func(o metav1.Object, key string) metav1.Object {
@@ -224,10 +239,9 @@ func TestTrimKeepsWhatIsRead(t *testing.T) {
 		object  metav1.Object
 		key     string
 	}{
-		"set":       {Controller, annotated(&v1alpha1.ManagedClusterSet{}, v1alpha1.AutoUpdateAnnotation), v1alpha1.AutoUpdateAnnotation},
-		"policy":    {Generator, annotated(&berthv1alpha1.SelectionPolicy{}, berthv1alpha1.FailbackRequestedAnnotation), berthv1alpha1.FailbackRequestedAnnotation},
-		"page":      {Generator, annotated(&v1alpha1.PlacementDecision{}, berthv1alpha1.RevisionAnnotation), berthv1alpha1.RevisionAnnotation},
-		"namespace": {Controller, annotated(metadataOf("Namespace"), "yunikorn.apache.org/parentqueue"), "yunikorn.apache.org/parentqueue"},
+		"set":    {Controller, annotated(&v1alpha1.ManagedClusterSet{}, v1alpha1.AutoUpdateAnnotation), v1alpha1.AutoUpdateAnnotation},
+		"policy": {Generator, annotated(&berthv1alpha1.SelectionPolicy{}, berthv1alpha1.FailbackRequestedAnnotation), berthv1alpha1.FailbackRequestedAnnotation},
+		"page":   {Generator, annotated(&v1alpha1.PlacementDecision{}, berthv1alpha1.RevisionAnnotation), berthv1alpha1.RevisionAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			uid := tc.object.GetUID()

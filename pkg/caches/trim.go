@@ -88,8 +88,8 @@ func only(all map[string]string, keys []string) map[string]string {
 	return kept
 }
 
-// trimPlacement removes the copy of the object that kubectl apply adds. Rules for queues can read
-// every other annotation.
+// trimPlacement removes the copy of the object that kubectl apply adds. Queues and
+// plugins can read every other annotation.
 func trimPlacement(object metav1.Object) {
 	stripManagedFields(object)
 	if all := object.GetAnnotations(); all[corev1.LastAppliedConfigAnnotation] != "" {
