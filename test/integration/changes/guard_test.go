@@ -83,9 +83,9 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 			metav1.LabelSelectorRequirement{Key: "region", Operator: metav1.LabelSelectorOpIn, Values: []string{"eu", "us"}}), `{"region": "asia"}`),
 		Entry("by the largest selector", func() berthv1alpha1.DisruptionPolicySpec {
 			spec := byLabels(map[string]string{"tier": "web", "region": "eu"})
-			for range 100 {
+			for range 10 {
 				spec.PlacementSelector.MatchExpressions = append(spec.PlacementSelector.MatchExpressions,
-					metav1.LabelSelectorRequirement{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: numbered(200, "web")})
+					metav1.LabelSelectorRequirement{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: numbered(1_000, "web")})
 			}
 			return spec
 		}(), `{"tier": "api"}`),
