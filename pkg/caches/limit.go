@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// relistPause is the shortest time between two lists that LimitScores asks for.
+// relistPause is the shortest time between two lists that a scoreLimit asks for.
 const relistPause = 10 * time.Minute
 
 // NewInformer returns a constructor of informers for cache.Options, with at most MaxScores

@@ -60,7 +60,7 @@ const (
 	quota    = "a ResourceQuota of the namespace"
 	whole    = "all but managed fields"
 	authors  = "authors of the namespace"
-	specOnly = "spec and status"
+	specOnly = "labels, spec and status"
 )
 
 // Table returns the table.
@@ -73,12 +73,12 @@ func Table() []Row {
 			"1,000 scores with names of 64 KiB in all; until when they count", fmt.Sprintf("%d in a namespace, by name", MaxScores), 96 << 10, trimScore,
 		},
 		{"Lease", "leases", []Process{Controller}, "the cluster's agent, `berth report`", "name and renewTime of `managed-cluster-lease`", "one in a namespace", 1 << 10, trimLease},
-		{"ManagedClusterSet", "managedclustersets", decides, "–", specOnly + ", the annotation `autoupdate`", "administrators", objectLimit, keepMeta(v1alpha1.AutoUpdateAnnotation)},
-		{"ManagedClusterSetBinding", "managedclustersetbindings", decides, authors, specOnly, quota, objectLimit, keepMeta()},
+		{"ManagedClusterSet", "managedclustersets", decides, "–", specOnly + ", the annotation `autoupdate`", "administrators", objectLimit, keepLabels(v1alpha1.AutoUpdateAnnotation)},
+		{"ManagedClusterSetBinding", "managedclustersetbindings", decides, authors, specOnly, quota, objectLimit, keepLabels()},
 		{"Placement", "placements", decides, authors, "all but managed fields and kubectl's copy", quota, objectLimit, trimPlacement},
-		{"Placement", "placements", []Process{Generator}, authors, "name and UID", quota, 2 << 10, keepMeta()},
-		{"SelectionPolicy", "selectionpolicies", []Process{Controller, Explorer, Generator}, authors, specOnly + ", the annotation of failback", quota, objectLimit, keepMeta(berthv1alpha1.FailbackRequestedAnnotation)},
-		{"DisruptionPolicy", "disruptionpolicies", decides, authors, specOnly, quota, objectLimit, keepMeta()},
+		{"Placement", "placements", []Process{Generator}, authors, "name and UID", quota, 2 << 10, keepMeta},
+		{"SelectionPolicy", "selectionpolicies", []Process{Controller, Explorer, Generator}, authors, specOnly + ", the annotation of failback", quota, objectLimit, keepLabels(berthv1alpha1.FailbackRequestedAnnotation)},
+		{"DisruptionPolicy", "disruptionpolicies", decides, authors, specOnly, quota, objectLimit, keepLabels()},
 		{"PlacementEviction", "placementevictions", decides, authors, "all but managed fields and kubectl's copy", quota, objectLimit, trimPlacement},
 		{"PlacementDecision", "placementdecisions", []Process{Controller}, "writers of pages", "all; of managed fields, who else wrote last", quota, objectLimit, trimPage},
 		{"PlacementDecision", "placementdecisions", []Process{Explorer}, "writers of pages", whole, quota, objectLimit, stripManagedFields},
@@ -88,8 +88,8 @@ func Table() []Row {
 		{"ClusterProfile", "clusterprofiles", []Process{Controller}, "cluster managers", "100 labels, claims of 64 KiB, version, health", "chosen namespaces", 256 << 10, nil},
 		{"objects of readiness sources", "", []Process{Controller}, "as the source says", "name, labels, cluster, ready or not", "200,000; 100,000 in a namespace", objectLimit, nil},
 		{"Namespace", "namespaces", []Process{Controller}, "–", "all but managed fields and kubectl's copy, for plugins", "administrators", objectLimit, trimPlacement},
-		{"ConfigMap", "configmaps", []Process{Controller}, "queue administrators", "data", "one", objectLimit, keepMeta()},
-		{"Secret", "secrets", []Process{Reporter}, "–", "data and labels", "administrators", objectLimit, trimSecret},
+		{"ConfigMap", "configmaps", []Process{Controller}, "queue administrators", "data", "one", objectLimit, keepMeta},
+		{"Secret", "secrets", []Process{Reporter}, "–", "data and labels", "administrators", objectLimit, keepLabels()},
 		{"Secret", "secrets", []Process{Generator}, "–", "name and server", "administrators", 4 << 10, trimClusterSecret},
 	}
 }

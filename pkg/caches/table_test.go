@@ -213,8 +213,19 @@ func TestObjectsAreCutToTheBound(t *testing.T) {
 	}
 }
 
-// TestNamespacesKeepAnnotations: plugins share the informer of Namespaces.
-func TestNamespacesKeepAnnotations(t *testing.T) {
+// TestPluginsCanReadMetadata: plugins share the controller's informers. They select objects by
+// label, and read the annotations of Namespaces.
+func TestPluginsCanReadMetadata(t *testing.T) {
+	for _, kind := range kinds.All() {
+		if kind.Name == "AddOnPlacementScore" || kind.Name == "PlacementExplanation" {
+			continue // Others than administrators and authors write them, in any number.
+		}
+		object := kind.New()
+		fillMeta(object)
+		if _, err := Transform(Controller)(object); err != nil || len(object.GetLabels()) == 0 {
+			t.Errorf("%s: %d labels, %v", kind.Name, len(object.GetLabels()), err)
+		}
+	}
 	namespace := metadataOf("Namespace")
 	fillMeta(namespace)
 	annotations := map[string]string{"yunikorn.apache.org/parentqueue": "v", "example.com/freeze": "w"}
@@ -222,7 +233,7 @@ func TestNamespacesKeepAnnotations(t *testing.T) {
 	if _, err := Transform(Controller)(namespace); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(annotations, namespace.GetAnnotations()); diff != "" {
+	if diff := cmp.Diff(annotations, namespace.GetAnnotations()); diff != "" || len(namespace.GetLabels()) == 0 {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 }

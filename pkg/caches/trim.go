@@ -63,11 +63,17 @@ func kindOf(object any) string {
 
 func stripManagedFields(object metav1.Object) { object.SetManagedFields(nil) }
 
-// keepMeta keeps of the metadata what identifies the object, its times, and these annotations.
-func keepMeta(annotations ...string) func(metav1.Object) {
+// keepMeta keeps of the metadata what identifies the object, and its times.
+func keepMeta(object metav1.Object) {
+	keepLabels()(object)
+	object.SetLabels(nil)
+}
+
+// keepLabels is keepMeta with these annotations and the labels. Plugins select objects by labels,
+// and those of a Secret name its member.
+func keepLabels(annotations ...string) func(metav1.Object) {
 	return func(object metav1.Object) {
 		object.SetManagedFields(nil)
-		object.SetLabels(nil)
 		object.SetOwnerReferences(nil)
 		object.SetFinalizers(nil)
 		object.SetAnnotations(only(object.GetAnnotations(), annotations))
@@ -114,29 +120,22 @@ func trimPublished(object metav1.Object) {
 }
 
 func trimLease(object metav1.Object) {
-	keepMeta()(object)
+	keepMeta(object)
 	if l, ok := object.(*coordinationv1.Lease); ok {
 		l.Spec = coordinationv1.LeaseSpec{RenewTime: l.Spec.RenewTime}
 	}
 }
 
 func trimExplanation(object metav1.Object) {
-	keepMeta()(object)
+	keepMeta(object)
 	if e, ok := object.(*berthv1alpha1.PlacementExplanation); ok {
 		e.Spec = berthv1alpha1.PlacementExplanationSpec{}
 		e.Status = berthv1alpha1.PlacementExplanationStatus{Conditions: e.Status.Conditions}
 	}
 }
 
-// trimSecret keeps the labels, which can name a member.
-func trimSecret(object metav1.Object) {
-	labels := object.GetLabels()
-	keepMeta()(object)
-	object.SetLabels(labels)
-}
-
 func trimClusterSecret(object metav1.Object) {
-	keepMeta()(object)
+	keepMeta(object)
 	if s, ok := object.(*corev1.Secret); ok {
 		s.Data = map[string][]byte{"name": s.Data["name"], "server": s.Data["server"]}
 	}
@@ -165,7 +164,7 @@ func cutResources(list v1alpha1.ResourceList) v1alpha1.ResourceList {
 }
 
 func trimScore(object metav1.Object) {
-	keepMeta()(object)
+	keepMeta(object)
 	if s, ok := object.(*v1alpha1.AddOnPlacementScore); ok {
 		s.Status = v1alpha1.AddOnPlacementScoreStatus{Scores: cutScores(s.Status.Scores), ValidUntil: s.Status.ValidUntil}
 	}
