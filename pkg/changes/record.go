@@ -152,6 +152,18 @@ func Lists(record *berthv1alpha1.PlacementChange) (added, removed []string, err 
 	return d.Added, d.Removed, err
 }
 
+// RemainingOf returns how much of the change of a record is left while clusters are published,
+// sorted by name; nil if the lists of the record cannot be read.
+func RemainingOf(record *berthv1alpha1.PlacementChange, published []string) *berthv1alpha1.RemainingClusters {
+	added, removed, err := Lists(record)
+	if err != nil {
+		return nil
+	}
+	return &berthv1alpha1.RemainingClusters{
+		Added: int32(len(Minus(added, published))), Removed: int32(len(removed) - len(Minus(removed, published))),
+	}
+}
+
 // Joined returns all names that the record adds, and those that left and came back, sorted.
 func Joined(record *berthv1alpha1.PlacementChange) ([]string, error) {
 	d, err := lists(record)

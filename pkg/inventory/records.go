@@ -230,13 +230,9 @@ func (inv *Inventory) RecordsToCount() []*berthv1alpha1.PlacementChange {
 		if subject == nil || !changes.IsOpen(record) || record.Status.PermittedTime == nil || !subject.Placement.Controls(record) {
 			continue
 		}
-		if added, removed, err := changes.Lists(record); err == nil {
-			record, names := record.DeepCopy(), subject.LastNames()
-			record.Status.Remaining = &berthv1alpha1.RemainingClusters{
-				Added:   int32(len(changes.Minus(added, names))),
-				Removed: int32(len(removed) - len(changes.Minus(removed, names))),
-			}
-			all[i] = record
+		if left := changes.RemainingOf(record, subject.LastNames()); left != nil {
+			all[i] = record.DeepCopy()
+			all[i].Status.Remaining = left
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -322,12 +323,8 @@ func (a *Attempt) supersede(record *berthv1alpha1.PlacementChange, status *berth
 		status.Phase, status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
 		status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
 		// A crash may have lost the count after the last step.
-		if added, removed, err := changes.Lists(record); err == nil && record.Status.PermittedTime != nil {
-			names := subject.LastNames()
-			gone := changes.Minus(removed, names)
-			status.Remaining = &berthv1alpha1.RemainingClusters{
-				Added: int32(len(changes.Minus(added, names))), Removed: int32(len(removed) - len(gone)),
-			}
+		if record.Status.PermittedTime != nil {
+			status.Remaining = cmp.Or(changes.RemainingOf(record, subject.LastNames()), status.Remaining)
 		}
 	}
 }
