@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -90,6 +91,25 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 			return spec
 		}(), `{"tier": "api"}`),
 	)
+
+	It("can be deleted only by an approver, also if the lists of the policy were applied empty", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		policy := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": berthv1alpha1.GroupVersion.String(), "kind": "DisruptionPolicy",
+			"metadata": map[string]any{"namespace": ns, "name": "empty", "labels": map[string]any{}, "annotations": map[string]any{}},
+			"spec": map[string]any{
+				"approval": "Required", "placementSelector": map[string]any{"matchLabels": map[string]any{}, "matchExpressions": []any{}}, "windows": []any{},
+			},
+		}}
+		for range 2 {
+			Expect(hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(policy.DeepCopy()), client.FieldOwner("gitops"))).To(Succeed())
+		}
+		pl := decided(ctx, ns, "web")
+		author, approver := hub.Author(ctx, ns), approver(ctx, ns)
+		Eventually(func() error { return author.Delete(ctx, pl.DeepCopy(), client.DryRunAll) }).Should(forbidden("while DisruptionPolicy empty requires approval"))
+		Expect(edit(ctx, author, pl, `{"metadata": {"labels": {"other": "label"}}}`)).To(Succeed())
+		Expect(approver.Delete(ctx, pl.DeepCopy(), client.DryRunAll)).To(Succeed())
+	})
 
 	DescribeTable("can be edited and deleted if no policy requires an approval",
 		func(ctx SpecContext, prepare func(ctx SpecContext, ns string)) {
