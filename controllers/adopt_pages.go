@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -70,7 +71,7 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	if !changed {
 		return max(revision, history.Last()), nil
 	}
-	c.Generation, c.Profile = subject.Placement.Generation, scheduler.ProfileName(subject.Placement)
+	c.Generation, c.Profile = subject.Placement.Generation, decide.ProfileName(subject.Placement)
 	revision = max(revision, history.Last()) + 1
 	u := &unwritten{first: revision, revision: revision, change: c, at: metav1.NewTime(now.Truncate(time.Second))}
 	if err := r.writePublished(ctx, subject.Placement, u); isRefusal(err) {

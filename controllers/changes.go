@@ -72,9 +72,9 @@ func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
 	if record := a.Record(); record != nil {
 		r.cancelEnd(key, record.Name)
 	}
-	writes, err := a.RecordsBefore()
-	if err != nil || len(writes) == 0 {
-		return err
+	writes := a.Records.Before
+	if a.Records.Err != nil || len(writes) == 0 {
+		return a.Records.Err
 	}
 	// Records are written in the order of their revisions, unless one is refused: it must not hold
 	// back decisions.

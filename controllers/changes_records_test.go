@@ -16,7 +16,9 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -28,15 +30,17 @@ var (
 )
 
 // attempt is one that ended with an outcome; it adds a cluster under a revision.
-func (l *testRecorder) attempt(outcome scheduler.Outcome, revision int64, cluster string) *scheduler.Attempt {
+func (l *testRecorder) attempt(outcome plan.Outcome, revision int64, cluster string) *scheduler.Attempt {
 	set := []string{cluster}
 	change := &framework.Proposal{Revision: revision, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set}
-	a := &scheduler.Attempt{
-		Result: &scheduler.Result{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)}, Verdict: scheduler.Verdict{Outcome: outcome}, Change: &scheduler.Move{Proposal: change},
+	p := &plan.Plan{
+		Decision: &decide.Decision{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)}, Verdict: plan.Verdict{Outcome: outcome}, Change: &plan.Move{Proposal: change},
 	}
-	if outcome == scheduler.Published {
-		a.Step = change
+	a := &scheduler.Attempt{Plan: p}
+	if outcome == plan.Published {
+		p.Publish, a.Step = change, change
 	}
+	p.PlanRecords()
 	return a
 }
 
@@ -69,31 +73,31 @@ func setHeld(record *berthv1alpha1.PlacementChange) {
 
 func TestRecordsBeforePublication(t *testing.T) {
 	tests := map[string]struct {
-		outcome      scheduler.Outcome
+		outcome      plan.Outcome
 		prepare      func(t *testing.T, l *testRecorder)
 		want         []string
 		wantErr      error
 		wantRecorded bool
 	}{
 		"nothing to record": {
-			outcome: scheduler.Published,
+			outcome: plan.Published,
 			// What is not written yet is left to the background.
 			prepare: func(_ *testing.T, l *testRecorder) { l.publish(1, "a", "b") },
 		},
-		"a held change": {outcome: scheduler.Held, want: []string{"2 Held +c -"}, wantRecorded: true},
+		"a held change": {outcome: plan.Held, want: []string{"2 Held +c -"}, wantRecorded: true},
 		"earlier changes come first": {
-			outcome: scheduler.Held, prepare: func(_ *testing.T, l *testRecorder) { l.publish(1, "a", "b") },
+			outcome: plan.Held, prepare: func(_ *testing.T, l *testRecorder) { l.publish(1, "a", "b") },
 			want: []string{"1 Published +b -a", "2 Held +c -"}, wantRecorded: true,
 		},
 		"earlier changes cannot be written": {
-			outcome: scheduler.Held, wantErr: errBroken,
+			outcome: plan.Held, wantErr: errBroken,
 			prepare: func(_ *testing.T, l *testRecorder) {
 				l.publish(1, "a", "b")
 				l.failures = []error{errBroken}
 			},
 		},
 		"the record cannot be written": {
-			outcome: scheduler.Held, wantErr: errBroken, prepare: func(_ *testing.T, l *testRecorder) { l.failures = []error{errBroken} },
+			outcome: plan.Held, wantErr: errBroken, prepare: func(_ *testing.T, l *testRecorder) { l.failures = []error{errBroken} },
 		},
 	}
 	for name, tc := range tests {
@@ -124,7 +128,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 	}
 	superseded := func(record *berthv1alpha1.PlacementChange) { record.Status.Phase = berthv1alpha1.PhaseSuperseded }
 	tests := map[string]struct {
-		outcome scheduler.Outcome
+		outcome plan.Outcome
 		prepare func(t *testing.T, l *testRecorder, a *scheduler.Attempt)
 		before  func(t *testing.T, l *testRecorder)
 		want    []string
@@ -132,26 +136,26 @@ func TestRecordsAfterPublication(t *testing.T) {
 		// wantQueued is the revision of the change whose record is queued.
 		wantQueued int64
 	}{
-		"nothing changed": {outcome: scheduler.Unchanged},
-		"a change":        {outcome: scheduler.Published, wantQueued: 3},
+		"nothing changed": {outcome: plan.Unchanged},
+		"a change":        {outcome: plan.Published, wantQueued: 3},
 		"an attempt that failed": {
-			outcome: scheduler.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
+			outcome: plan.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
 			prepare: func(_ *testing.T, _ *testRecorder, a *scheduler.Attempt) {
 				a.Err = framework.NewStatus(framework.Error, "failed")
 			},
 			want: []string{"1 Held +z -"},
 		},
 		"a held change that is superseded": {
-			outcome: scheduler.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
+			outcome: plan.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
 			want: []string{"1 Superseded +z -"}, wantQueued: 3,
 		},
 		"the record cannot be written": {
-			outcome: scheduler.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
+			outcome: plan.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
 			prepare: func(_ *testing.T, l *testRecorder, _ *scheduler.Attempt) { l.statusFailures = []error{errBroken} },
 			want:    []string{"1 Held +z -"}, wantErr: errBroken, wantQueued: 3,
 		},
 		"old records are deleted after a write": {
-			outcome: scheduler.Published,
+			outcome: plan.Published,
 			before: func(t *testing.T, l *testRecorder) {
 				short(l)
 				l.addRecord(t, 1, true, superseded)
@@ -160,7 +164,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 			want: []string{"2 Superseded +z -"}, wantQueued: 3,
 		},
 		"old records stay without a write": {
-			outcome: scheduler.Published,
+			outcome: plan.Published,
 			before: func(t *testing.T, l *testRecorder) {
 				short(l)
 				l.addRecord(t, 1, true, superseded)
@@ -169,7 +173,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 			want: []string{"1 Superseded +z -", "2 Superseded +z -"}, wantQueued: 3,
 		},
 		"old records are deleted after an earlier write": {
-			outcome: scheduler.Published,
+			outcome: plan.Published,
 			before: func(t *testing.T, l *testRecorder) {
 				short(l)
 				l.addRecord(t, 1, true, superseded)
@@ -179,7 +183,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 			want:    []string{"2 Superseded +z -"}, wantQueued: 3,
 		},
 		"old records cannot be deleted": {
-			outcome: scheduler.Published,
+			outcome: plan.Published,
 			before: func(t *testing.T, l *testRecorder) {
 				short(l)
 				l.addRecord(t, 1, true, superseded)
@@ -465,7 +469,7 @@ func TestCoveredRecords(t *testing.T) {
 // TestPublishedRecordTimes: all times are those of the attempt, in whole seconds.
 func TestPublishedRecordTimes(t *testing.T) {
 	l := newTestRecorder(t)
-	a := l.attempt(scheduler.Published, 1, "c")
+	a := l.attempt(plan.Published, 1, "c")
 	a.Snapshot.Now = fixture.Now.Add(1500 * time.Millisecond)
 	l.Owe(a)
 	if err := l.flush(t.Context(), placementKey); err != nil {

@@ -23,7 +23,9 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -117,11 +119,10 @@ func newTestRecorder(t *testing.T) *testRecorder {
 // publish tells the Recorder of a published change; sets are letters, one for each cluster.
 func (l *testRecorder) publish(revision int64, from, to string) {
 	letters := func(text string) []string { return changes.Sorted(strings.Split(text, "")) }
-	a := &scheduler.Attempt{Result: &scheduler.Result{Snapshot: &framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{Placement: l.pl}}}}
 	change := changes.NewChange(letters(from), letters(to))
 	change.Cause = fmt.Sprint("cause ", revision)
 	l.queue(l.pl, func(o *owed) {
-		o.addChange(&unwritten{first: revision, revision: revision, change: change, at: metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}})
+		o.addChange(&unwritten{first: revision, revision: revision, change: change, at: metav1.Time{Time: fixture.Now.Truncate(time.Second)}})
 	})
 }
 
@@ -395,13 +396,14 @@ func TestHeldChangesArePruned(t *testing.T) {
 	l := newTestRecorder(t)
 	for revision := range int64(30) {
 		set := []string{fmt.Sprint("c", revision)}
-		a := &scheduler.Attempt{
-			Result:  &scheduler.Result{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)},
-			Verdict: scheduler.Verdict{Outcome: scheduler.Held},
-			Change: &scheduler.Move{Proposal: &framework.Proposal{
+		a := &scheduler.Attempt{Plan: &plan.Plan{
+			Decision: &decide.Decision{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)},
+			Verdict:  plan.Verdict{Outcome: plan.Held},
+			Change: &plan.Move{Proposal: &framework.Proposal{
 				Revision: revision + 1, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set,
 			}},
-		}
+		}}
+		a.PlanRecords()
 		if err := l.Before(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // crdKind is the kind of CustomResourceDefinitions.
@@ -83,7 +83,7 @@ type ClusterProfileReconciler struct {
 	// Profiles lists and watches ClusterProfiles.
 	Profiles dynamic.Interface
 	// Event sends an event about a ClusterProfile.
-	Event func(corev1.ObjectReference, scheduler.Event)
+	Event func(corev1.ObjectReference, report.Event)
 	Now   func() time.Time
 	Log   logr.Logger
 
@@ -383,5 +383,5 @@ func (r *ClusterProfileReconciler) warn(p *clusterProfile, reason, note string) 
 	}
 	r.Event(corev1.ObjectReference{
 		APIVersion: profileKind.GroupVersion().String(), Kind: profileKind.Kind, Namespace: p.Namespace, Name: p.Name, UID: p.uid,
-	}, scheduler.Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "MakeCluster", Note: note})
+	}, report.Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "MakeCluster", Note: note})
 }

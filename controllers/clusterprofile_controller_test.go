@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -69,7 +69,7 @@ func newProfileLoop(t *testing.T, objects ...client.Object) *profileLoop {
 	l.ClusterProfileReconciler = &ClusterProfileReconciler{
 		ClusterProfileOptions: ClusterProfileOptions{Namespaces: []string{"fleet", "other"}}, Client: l.hub, Hub: l.live,
 		Now: func() time.Time { return l.now }, Log: logr.Discard(),
-		Event: func(o corev1.ObjectReference, e scheduler.Event) {
+		Event: func(o corev1.ObjectReference, e report.Event) {
 			l.events = append(l.events, fmt.Sprintf("%s %s/%s %s %s: %s", o.Kind, o.Namespace, o.Name, e.Type, e.Reason, e.Note))
 		},
 	}

@@ -33,7 +33,7 @@ import (
 // cluster, frozen is disabled, wrong is misconfigured.
 func newExplainer(t *testing.T) *explanation.Explainer {
 	t.Helper()
-	profiles, err := scheduler.NewProfiles(t.Context(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(t.Context(), nil, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}

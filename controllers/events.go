@@ -23,7 +23,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/recording"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // reporter is the reportingController of all events. Open Cluster Management uses the same name,
@@ -85,7 +85,7 @@ func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eve
 }
 
 // Send queues events about a Placement. Their times, and so their names, keep their order.
-func (s *eventSender) Send(ctx context.Context, pl *v1alpha1.Placement, events []scheduler.Event) {
+func (s *eventSender) Send(ctx context.Context, pl *v1alpha1.Placement, events []report.Event) {
 	s.queue(controller.ReconcileIDFromContext(ctx), corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement",
 		Namespace: pl.Namespace, Name: pl.Name, UID: pl.UID, ResourceVersion: pl.ResourceVersion,
@@ -93,14 +93,14 @@ func (s *eventSender) Send(ctx context.Context, pl *v1alpha1.Placement, events [
 }
 
 // SendAbout queues an event about a ConfigMap.
-func (s *eventSender) SendAbout(config *corev1.ConfigMap, event scheduler.Event) {
+func (s *eventSender) SendAbout(config *corev1.ConfigMap, event report.Event) {
 	s.queue("", corev1.ObjectReference{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap",
 		Namespace: config.Namespace, Name: config.Name, UID: config.UID, ResourceVersion: config.ResourceVersion,
 	}, event)
 }
 
-func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectReference, events ...scheduler.Event) {
+func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectReference, events ...report.Event) {
 	if len(events) == 0 {
 		return
 	}
@@ -122,14 +122,14 @@ func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectRefere
 	s.signal()
 }
 
-// Limits of the API server for parts of an event, in bytes. scheduler.CutNote limits the note.
+// Limits of the API server for parts of an event, in bytes. report.CutNote limits the note.
 const (
 	maxEventName   = 253
 	maxEventReason = 128
 )
 
 // event builds the API object of an event and cuts its parts to the limits.
-func (s *eventSender) event(regarding corev1.ObjectReference, e scheduler.Event, now time.Time) *eventsv1.Event {
+func (s *eventSender) event(regarding corev1.ObjectReference, e report.Event, now time.Time) *eventsv1.Event {
 	event := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: eventName(regarding.Name, now), Namespace: regarding.Namespace},
 		EventTime:           metav1.NewMicroTime(now),
@@ -138,7 +138,7 @@ func (s *eventSender) event(regarding corev1.ObjectReference, e scheduler.Event,
 		Type:                e.Type,
 		Reason:              cut(e.Reason, maxEventReason),
 		Action:              cut(e.Action, maxEventReason),
-		Note:                scheduler.CutNote(e.Note),
+		Note:                report.CutNote(e.Note),
 		Regarding:           regarding,
 	}
 	if page := e.Related; page != nil {

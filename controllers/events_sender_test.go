@@ -24,7 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // newQuietSender is a sender that does not run.
@@ -50,9 +50,9 @@ func TestTimesOfEvents(t *testing.T) {
 		time.Sleep(1500 * time.Nanosecond)
 		queued := time.Now()
 		began := queued.Truncate(time.Microsecond)
-		s.Send(t.Context(), &v1alpha1.Placement{}, make([]scheduler.Event, 3))
+		s.Send(t.Context(), &v1alpha1.Placement{}, make([]report.Event, 3))
 		time.Sleep(time.Second)
-		s.Send(t.Context(), &v1alpha1.Placement{}, make([]scheduler.Event, 1))
+		s.Send(t.Context(), &v1alpha1.Placement{}, make([]report.Event, 1))
 		want := []time.Duration{0, time.Microsecond, 2 * time.Microsecond, queued.Add(time.Second).Truncate(time.Microsecond).Sub(began)}
 		for i, e := range s.waiting {
 			if got := e.EventTime.Sub(began); got != want[i] {
@@ -76,7 +76,7 @@ func TestNoEventsAreNoNews(t *testing.T) {
 	if len(s.waiting) > 0 || len(s.changed) > 0 || !s.last.IsZero() {
 		t.Errorf("%d events wait, %d signals", len(s.waiting), len(s.changed))
 	}
-	s.Send(t.Context(), &v1alpha1.Placement{}, make([]scheduler.Event, 2))
+	s.Send(t.Context(), &v1alpha1.Placement{}, make([]report.Event, 2))
 	if len(s.waiting) != 2 || len(s.changed) != 1 {
 		t.Errorf("%d events wait, want 2; %d signals, want 1", len(s.waiting), len(s.changed))
 	}
@@ -87,13 +87,13 @@ func TestEventOf(t *testing.T) {
 	placement := corev1.ObjectReference{
 		APIVersion: "cluster.open-cluster-management.io/v1beta1", Kind: "Placement", Namespace: "ns", Name: "p", UID: "u", ResourceVersion: "7",
 	}
-	sent := scheduler.Event{Type: "Normal", Reason: "R", Action: "A", Note: "note"}
+	sent := report.Event{Type: "Normal", Reason: "R", Action: "A", Note: "note"}
 	related := sent
 	related.Related = page
-	long := scheduler.Event{Type: "Warning", Reason: strings.Repeat("r", 129), Action: strings.Repeat("a", 129), Note: strings.Repeat("n", 2000)}
-	send := func(e scheduler.Event) func(*eventSender) {
+	long := report.Event{Type: "Warning", Reason: strings.Repeat("r", 129), Action: strings.Repeat("a", 129), Note: strings.Repeat("n", 2000)}
+	send := func(e report.Event) func(*eventSender) {
 		return func(s *eventSender) {
-			s.Send(t.Context(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", ResourceVersion: "7"}}, []scheduler.Event{e})
+			s.Send(t.Context(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", ResourceVersion: "7"}}, []report.Event{e})
 		}
 	}
 	tests := map[string]struct {
@@ -108,7 +108,7 @@ func TestEventOf(t *testing.T) {
 			},
 		}},
 		"too long": {send: send(long), want: eventsv1.Event{
-			Type: "Warning", Reason: long.Reason[:128], Action: long.Action[:128], Note: scheduler.CutNote(long.Note), Regarding: placement,
+			Type: "Warning", Reason: long.Reason[:128], Action: long.Action[:128], Note: report.CutNote(long.Note), Regarding: placement,
 		}},
 		"of a ConfigMap": {
 			send: func(s *eventSender) {
@@ -163,7 +163,7 @@ func TestEventName(t *testing.T) {
 // TestSentEventsAreNotKept: the slice of waiting events holds no event that was taken.
 func TestSentEventsAreNotKept(t *testing.T) {
 	s := newQuietSender()
-	s.Send(t.Context(), &v1alpha1.Placement{}, []scheduler.Event{{Note: "1"}, {Note: "2"}})
+	s.Send(t.Context(), &v1alpha1.Placement{}, []report.Event{{Note: "1"}, {Note: "2"}})
 	all := s.waiting
 	if first, _ := s.pop(false); first.Note != "1" || all[0] != nil || all[1] == nil || len(s.waiting) != 1 {
 		t.Errorf("took %v of %v, %d wait", first, all, len(s.waiting))
@@ -187,7 +187,7 @@ func TestLostEventsAreLogged(t *testing.T) {
 func TestAnEndBoundsTheTimeOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEventSender(slowEvents{}, logr.Discard())
-		s.Send(t.Context(), &v1alpha1.Placement{}, make([]scheduler.Event, 1))
+		s.Send(t.Context(), &v1alpha1.Placement{}, make([]report.Event, 1))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -266,7 +266,7 @@ func TestManagerWithBackground(t *testing.T) {
 				m := &managerWithBackground{events: newEventSender(&eventsclient.FakeEventsV1{Fake: hub}, logr.Discard()), records: l.Recorder}
 				ctx, stop := context.WithCancel(t.Context())
 				m.Manager = scriptedManager{start: func(ctx context.Context) error {
-					m.events.Send(ctx, l.pl, []scheduler.Event{{Note: "early"}})
+					m.events.Send(ctx, l.pl, []report.Event{{Note: "early"}})
 					synctest.Wait()
 					expect("while it runs", []string{"early"}, nil)
 					stop()
@@ -274,7 +274,7 @@ func TestManagerWithBackground(t *testing.T) {
 					// The background goes on, and yields to the attempts that end last.
 					m.events.Yield()
 					l.Yield()
-					m.events.Send(ctx, l.pl, []scheduler.Event{{Note: "late"}})
+					m.events.Send(ctx, l.pl, []report.Event{{Note: "late"}})
 					l.publish(1, "a", "b")
 					synctest.Wait()
 					expect("while it stops", []string{"early"}, nil)

@@ -26,7 +26,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // testSender is a sender with a hub in memory that records each event and its time. The clock is
@@ -84,9 +84,9 @@ func countLost(t *testing.T) float64 {
 func welcome(string) error { return nil }
 
 func (o *testSender) send(notes ...string) {
-	var events []scheduler.Event
+	var events []report.Event
 	for _, note := range notes {
-		events = append(events, scheduler.Event{Note: note})
+		events = append(events, report.Event{Note: note})
 	}
 	o.Send(context.Background(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, events)
 }
@@ -228,8 +228,8 @@ func TestTheOldestEventsAreLostWhenTooManyWait(t *testing.T) {
 	s := newEventSender(&eventsclient.FakeEventsV1{Fake: &clienttesting.Fake{}}, logr.Discard())
 	defer s.Yield()()
 	lost := countLost(t)
-	s.Send(t.Context(), &v1alpha1.Placement{}, append([]scheduler.Event{{Note: "1"}, {Note: "2"}}, make([]scheduler.Event, maxEventsWaiting)...))
-	s.Send(t.Context(), &v1alpha1.Placement{}, []scheduler.Event{{Note: "last"}})
+	s.Send(t.Context(), &v1alpha1.Placement{}, append([]report.Event{{Note: "1"}, {Note: "2"}}, make([]report.Event, maxEventsWaiting)...))
+	s.Send(t.Context(), &v1alpha1.Placement{}, []report.Event{{Note: "last"}})
 	if got := countLost(t) - lost; got != 3 || len(s.waiting) != maxEventsWaiting {
 		t.Errorf("%v events counted as lost, want 3; %d wait", got, len(s.waiting))
 	}
@@ -240,7 +240,7 @@ func TestTheOldestEventsAreLostWhenTooManyWait(t *testing.T) {
 
 func TestEventsKeepTheirOrder(t *testing.T) {
 	s := newEventSender(&eventsclient.FakeEventsV1{Fake: &clienttesting.Fake{}}, logr.Discard())
-	s.Send(t.Context(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, make([]scheduler.Event, 100))
+	s.Send(t.Context(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, make([]report.Event, 100))
 	if !slices.IsSortedFunc(s.waiting, func(a, b *queuedEvent) int {
 		if !a.EventTime.Before(&b.EventTime) {
 			return 1

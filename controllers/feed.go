@@ -32,7 +32,7 @@ import (
 type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
-	held      *scheduler.HeldChanges
+	held      *scheduler.Memory
 	clock     func() time.Time
 	// queues is nil if no queues are configured. queuesRead is closed when their ConfigMap has been
 	// read, or is known to be missing.

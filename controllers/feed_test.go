@@ -63,7 +63,7 @@ func newMemoryFeed(t *testing.T) *memoryFeed {
 	}
 	f := &memoryFeed{cache: &memoryCache{FakeInformers: &informertest.FakeInformers{Scheme: scheme}}}
 	f.feed = &feed{
-		cache: f.cache, inventory: inventory.New(inventory.Options{}), held: scheduler.NewHeldChanges(), clock: time.Now,
+		cache: f.cache, inventory: inventory.New(inventory.Options{}), held: scheduler.NewMemory(), clock: time.Now,
 		kinds: kinds.All(), onSynced: func() { f.syncs++ },
 	}
 	return f
@@ -349,7 +349,7 @@ func TestFeedQueuesAnsweredHolds(t *testing.T) {
 	h.place(fixture.Placement("n", "p").Obj())
 	h.succeed()
 	f := newMemoryFeed(t)
-	f.held = h.probe.handle.HeldChanges.(*scheduler.HeldChanges)
+	f.held = h.probe.handle.HeldChanges.(*scheduler.Memory)
 	f.start(t)
 	holds := f.held.List()
 	if len(holds) != 1 || !f.held.Allow(holds[0].UID, "Approval") {

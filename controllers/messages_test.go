@@ -9,12 +9,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
 // TestOneWriterOfMessages: conditions are set, and events are built, in one place each, which
@@ -58,7 +57,7 @@ func TestEventsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.instance = text
-			e := s.event(corev1.ObjectReference{Namespace: "ns", Name: "p"}, scheduler.Event{Reason: text, Action: text, Note: text}, now)
+			e := s.event(corev1.ObjectReference{Namespace: "ns", Name: "p"}, report.Event{Reason: text, Action: text, Note: text}, now)
 			for part, limit := range map[string]int{e.Note: 1024, e.Reason: 128, e.Action: 128, e.ReportingInstance: 128} {
 				if len(part) > limit || !utf8.ValidString(part) || part == "" {
 					t.Errorf("got %d bytes %.20q, want at most %d", len(part), part, limit)
@@ -67,7 +66,7 @@ func TestEventsAreBounded(t *testing.T) {
 		})
 	}
 	name := strings.Repeat("a-", 126) + "z"
-	event := s.event(corev1.ObjectReference{Namespace: "ns", Name: name}, scheduler.Event{}, now)
+	event := s.event(corev1.ObjectReference{Namespace: "ns", Name: name}, report.Event{}, now)
 	if problems := validation.IsDNS1123Subdomain(event.Name); len(problems) > 0 || !strings.HasSuffix(event.Name, ".1") {
 		t.Errorf("the event's name is %q: %v", event.Name, problems)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // Labels have few values on every hub: names of Placements, clusters and namespaces are not used.
@@ -159,7 +160,7 @@ var (
 )
 
 // held are the held changes of the manager that was built last. Only tests build more than one.
-var held atomic.Pointer[scheduler.HeldChanges]
+var held atomic.Pointer[scheduler.Memory]
 
 // recorded is the recorder of the manager that was built last; nil if nothing is recorded.
 var recorded atomic.Pointer[recording.Recorder]
@@ -244,9 +245,9 @@ func (t *eventTimes) pop(key types.NamespacedName) time.Time {
 func (t *eventTimes) attempted(attempt *scheduler.Attempt, first, now time.Time) {
 	switch {
 	case first.IsZero():
-	case !attempt.Err.IsSuccess() || attempt.Outcome == scheduler.Failed:
+	case !attempt.Err.IsSuccess() || attempt.Outcome == plan.Failed:
 		t.affected([]inventory.Key{attempt.Snapshot.Subject.Key()}, first)
-	case attempt.Outcome == scheduler.Published:
+	case attempt.Outcome == plan.Published:
 		changeToPageSeconds.Observe(now.Sub(first).Seconds())
 	}
 }
@@ -278,7 +279,7 @@ func timeLock(profile, outcome string, held time.Duration) {
 func countAttempt(attempt *scheduler.Attempt) {
 	outcome := attempt.Outcome
 	if !attempt.Err.IsSuccess() {
-		outcome = scheduler.Failed
+		outcome = plan.Failed
 	}
 	attemptsTotal.WithLabelValues(string(outcome)).Inc()
 	if decided := attempt.Failure; !decided.IsSuccess() {

@@ -27,7 +27,9 @@ import (
 	"github.com/berth-dev/berth/pkg/generator"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -153,12 +155,10 @@ func TestOldestAge(t *testing.T) {
 func TestEventTimes(t *testing.T) {
 	key := types.NamespacedName{Namespace: "n", Name: "p"}
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
-	attempt := func(outcome scheduler.Outcome, err error) *scheduler.Attempt {
+	attempt := func(outcome plan.Outcome, err error) *scheduler.Attempt {
 		pl := fixture.Placement("n", "p").Obj()
-		a := &scheduler.Attempt{Err: framework.AsStatus(err)}
-		a.Result = &scheduler.Result{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}
-		a.Outcome = outcome
-		return a
+		p := &plan.Plan{Decision: &decide.Decision{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}, Verdict: plan.Verdict{Outcome: outcome}}
+		return &scheduler.Attempt{Plan: p, Done: scheduler.Done{Err: framework.AsStatus(err)}}
 	}
 	tests := map[string]struct {
 		events []int64
@@ -167,17 +167,17 @@ func TestEventTimes(t *testing.T) {
 		want   []float64
 		next   int64
 	}{
-		"no event":             {last: attempt(scheduler.Published, nil)},
-		"one event":            {events: []int64{7}, last: attempt(scheduler.Published, nil), want: []float64{3}},
-		"the first of several": {events: []int64{4, 7, 9}, last: attempt(scheduler.Published, nil), want: []float64{6}},
-		"unchanged":            {events: []int64{4}, last: attempt(scheduler.Unchanged, nil)},
-		"held":                 {events: []int64{4}, last: attempt(scheduler.Held, nil)},
-		"misconfigured":        {events: []int64{4}, last: attempt(scheduler.Undecided, nil)},
-		"a write fails":        {events: []int64{4}, last: attempt(scheduler.Published, errors.New("conflict")), next: 4},
-		"the decision fails":   {events: []int64{4}, last: attempt(scheduler.Failed, nil), next: 4},
+		"no event":             {last: attempt(plan.Published, nil)},
+		"one event":            {events: []int64{7}, last: attempt(plan.Published, nil), want: []float64{3}},
+		"the first of several": {events: []int64{4, 7, 9}, last: attempt(plan.Published, nil), want: []float64{6}},
+		"unchanged":            {events: []int64{4}, last: attempt(plan.Unchanged, nil)},
+		"held":                 {events: []int64{4}, last: attempt(plan.Held, nil)},
+		"misconfigured":        {events: []int64{4}, last: attempt(plan.Undecided, nil)},
+		"a write fails":        {events: []int64{4}, last: attempt(plan.Published, errors.New("conflict")), next: 4},
+		"the decision fails":   {events: []int64{4}, last: attempt(plan.Failed, nil), next: 4},
 		"published at the second attempt": {
-			events: []int64{4}, failed: []*scheduler.Attempt{attempt(scheduler.Published, errors.New("conflict"))},
-			last: attempt(scheduler.Published, nil), want: []float64{6},
+			events: []int64{4}, failed: []*scheduler.Attempt{attempt(plan.Published, errors.New("conflict"))},
+			last: attempt(plan.Published, nil), want: []float64{6},
 		},
 	}
 	for name, tc := range tests {
@@ -433,7 +433,7 @@ func TestHeldChangesAreCounted(t *testing.T) {
 	if got := measured(t, heldNow)["held_changes"]; got != 0 {
 		t.Errorf("got %v without a manager", got)
 	}
-	held.Store(scheduler.NewHeldChanges())
+	held.Store(scheduler.NewMemory())
 	if got := measured(t, heldNow)["held_changes"]; got != 0 {
 		t.Errorf("got %v while none is held", got)
 	}
@@ -442,15 +442,17 @@ func TestHeldChangesAreCounted(t *testing.T) {
 func TestCount(t *testing.T) {
 	pages := schema.GroupResource{Resource: "placementdecisions"}
 	tests := map[string]struct {
-		attempt scheduler.Attempt
+		outcome plan.Outcome
+		failure *framework.Status
+		done    scheduler.Done
 		want    map[string]float64
 	}{
 		"published, nothing written": {
-			attempt: scheduler.Attempt{Verdict: scheduler.Verdict{Outcome: scheduler.Published}, Step: &framework.Proposal{}},
-			want:    map[string]float64{"attempts_total Published": 1},
+			outcome: plan.Published, done: scheduler.Done{Step: &framework.Proposal{}},
+			want: map[string]float64{"attempts_total Published": 1},
 		},
 		"every operation": {
-			attempt: scheduler.Attempt{Verdict: scheduler.Verdict{Outcome: scheduler.Published}, Step: &framework.Proposal{Writes: []framework.PageWrite{
+			outcome: plan.Published, done: scheduler.Done{Step: &framework.Proposal{Writes: []framework.PageWrite{
 				{Created: true}, {Created: true}, {Deleted: true}, {}, {DecisionsChanged: true}, {},
 			}}},
 			want: map[string]float64{
@@ -458,25 +460,21 @@ func TestCount(t *testing.T) {
 			},
 		},
 		"a failure after a write": {
-			attempt: scheduler.Attempt{
-				Verdict: scheduler.Verdict{Outcome: scheduler.Published}, Step: &framework.Proposal{Writes: []framework.PageWrite{{Created: true}}},
-				Err: framework.AsStatus(apierrors.NewConflict(pages, "p", nil)).WithPlugin("Binder"),
+			outcome: plan.Published, done: scheduler.Done{
+				Step: &framework.Proposal{Writes: []framework.PageWrite{{Created: true}}},
+				Err:  framework.AsStatus(apierrors.NewConflict(pages, "p", nil)).WithPlugin("Binder"),
 			},
 			want: map[string]float64{"attempts_total Failed": 1, "decision_writes_total create": 1, "publish_failures_total Binder Conflict": 1},
 		},
 		"nothing decided": {
-			attempt: scheduler.Attempt{Verdict: scheduler.Verdict{Outcome: scheduler.Undecided}, Result: &scheduler.Result{
-				Failure: framework.NewStatus(framework.Unschedulable, "parked").WithPlugin("Queue"),
-			}},
+			outcome: plan.Undecided, failure: framework.NewStatus(framework.Unschedulable, "parked").WithPlugin("Queue"),
 			want: map[string]float64{"attempts_total Undecided": 1, "decide_failures_total Unschedulable Queue": 1},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if tc.attempt.Result == nil {
-				tc.attempt.Result = &scheduler.Result{}
-			}
-			got := changed(t, func() { countAttempt(&tc.attempt) }, attemptsTotal, decideFailures, cycleTimeouts, decisionWrites, publishFailures)
+			p := &plan.Plan{Decision: &decide.Decision{Failure: tc.failure}, Verdict: plan.Verdict{Outcome: tc.outcome}}
+			got := changed(t, func() { countAttempt(&scheduler.Attempt{Plan: p, Done: tc.done}) }, attemptsTotal, decideFailures, cycleTimeouts, decisionWrites, publishFailures)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
 			}

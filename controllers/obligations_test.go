@@ -262,20 +262,20 @@ func (h *setUpHub) checkChain() {
 }
 
 // report is all that others see of Placement n/p.
-type report struct {
+type situationReport struct {
 	Published, Records, Conditions, Events []string
 	Metrics                                map[string]float64
 }
 
 // run runs a situation. prepare is called after act.
-func (s situation) run(t *testing.T, late int, prepare func(h *setUpHub)) (*setUpHub, report) {
+func (s situation) run(t *testing.T, late int, prepare func(h *setUpHub)) (*setUpHub, situationReport) {
 	t.Helper()
 	h := startSetUpHub(t, hubOptions{})
 	s.start(h)
 	h.watch()
 	h.sent()
 	h.written()
-	var r report
+	var r situationReport
 	r.Metrics = changed(t, func() {
 		s.act(h)
 		if prepare != nil {
@@ -310,7 +310,7 @@ func (s situation) run(t *testing.T, late int, prepare func(h *setUpHub)) (*setU
 }
 
 // withoutScores is without scores, which differ if a Placement is decided again.
-func (r report) withoutScores() report {
+func (r situationReport) withoutScores() situationReport {
 	r.Events = slices.Clone(r.Events)
 	for i, e := range r.Events {
 		if before, _, scores := strings.Cut(e, "ScoreUpdated: "); scores {
@@ -321,7 +321,7 @@ func (r report) withoutScores() report {
 }
 
 // withoutCounts is without what differs if pages are written in other steps: how often they were.
-func (r report) withoutCounts() report {
+func (r situationReport) withoutCounts() situationReport {
 	r.Metrics = maps.Clone(r.Metrics)
 	maps.DeleteFunc(r.Metrics, func(name string, _ float64) bool { return strings.HasPrefix(name, "decision_writes_total ") })
 	r.Events = slices.Compact(slices.Clone(r.Events))
@@ -442,7 +442,7 @@ func TestObligations(t *testing.T) {
 }
 
 // checkFailure has one request fail, with the watch in time and late.
-func (s situation) checkFailure(t *testing.T, want report, n int, request, how string, f failure) {
+func (s situation) checkFailure(t *testing.T, want situationReport, n int, request, how string, f failure) {
 	page := strings.Contains(request, "PlacementDecision ")
 	if page && !f.pages || how == "NotFound" && strings.HasPrefix(request, "delete ") {
 		// The object is gone then.

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 const (
@@ -156,9 +157,9 @@ func (r *PlacementReconciler) reportEdits(ctx context.Context, attempt *schedule
 		slices.Sort(pages)
 		editsReverted.WithLabelValues(managerLabels.label(manager)).Add(float64(len(pages)))
 		r.edits.add(subject.Key(), manager, len(pages), r.Now())
-		r.Events.Send(ctx, subject.Placement, []scheduler.Event{{
+		r.Events.Send(ctx, subject.Placement, []report.Event{{
 			Type: corev1.EventTypeWarning, Reason: "DecisionEdited", Action: "EditReverted",
-			Note: scheduler.CutNote(fmt.Sprintf("Another client (field manager %s) edited PlacementDecisions %s; Berth reverted that",
+			Note: report.CutNote(fmt.Sprintf("Another client (field manager %s) edited PlacementDecisions %s; Berth reverted that",
 				manager, strings.Join(pages, ", "))),
 		}})
 	}

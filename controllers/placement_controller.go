@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // PlacementReconciler decides and publishes a Placement, and reports it in status and events. The
@@ -50,7 +51,7 @@ type PlacementReconciler struct {
 // events wait for done, but not forever.
 type EventSink interface {
 	Yield() (done func())
-	Send(ctx context.Context, pl *v1alpha1.Placement, events []scheduler.Event)
+	Send(ctx context.Context, pl *v1alpha1.Placement, events []report.Event)
 }
 
 // Permissions of the controller. It writes pages, but of a Placement only the status. The lease,
@@ -103,7 +104,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		}
 		return r.reportNoPlacement(ctx, request.NamespacedName)
 	}
-	defer r.Scheduler.Release(attempt.Result)
+	defer r.Scheduler.Release(attempt.Decision)
 	checkSkip(ctx, attempt)
 	watch.endStage("publish")
 	// 10. Report.
@@ -162,7 +163,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 		}
 		r.unreserve(key)
 		status := pl.Status.DeepCopy()
-		v1alpha1.SetCondition(&status.Conditions, scheduler.DisabledCondition(pl))
+		v1alpha1.SetCondition(&status.Conditions, report.Disabled(pl))
 		r.edits.forget(key)
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.PlacementConditionDecisionEdited)
 		failure := r.Records.Write(ctx, key)

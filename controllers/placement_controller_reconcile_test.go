@@ -16,7 +16,9 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -375,7 +377,7 @@ func TestRequeue(t *testing.T) {
 			if tc.wake != 0 {
 				state.RequeueAt(fixture.Now.Add(tc.wake))
 			}
-			result, err := requeue(t.Context(), &scheduler.Attempt{Result: &scheduler.Result{Snapshot: snapshot, State: state, Failure: tc.failure}}, tc.wait)
+			result, err := requeue(t.Context(), &scheduler.Attempt{Plan: &plan.Plan{Decision: &decide.Decision{Snapshot: snapshot, State: state, Failure: tc.failure}}}, tc.wait)
 			if fmt.Sprint(err) != fmt.Sprint(tc.failure.Err()) && tc.wantErr != "" || (err != nil) != (tc.wantErr != "") {
 				t.Errorf("got error %v, want %q", err, tc.wantErr)
 			}

@@ -18,7 +18,9 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -188,7 +190,7 @@ func TestReconcileReportsOnce(t *testing.T) {
 	// An attempt that decides nothing says nothing of it.
 	before := lastWarnings(h)
 	h.reconciler.Scheduler.Forget(placementKey)
-	h.reconciler.sendWarnings(t.Context(), h.placement(), &scheduler.Attempt{Result: &scheduler.Result{Intents: []framework.Intent{{Reason: "New"}}}})
+	h.reconciler.sendWarnings(t.Context(), h.placement(), &scheduler.Attempt{Plan: &plan.Plan{Decision: &decide.Decision{Intents: []framework.Intent{{Reason: "New"}}}}})
 	h.checkSent()
 	if lastWarnings(h) != before {
 		t.Errorf("warnings: %q", lastWarnings(h))
@@ -383,9 +385,9 @@ func TestStatusHasTheTimeOfScores(t *testing.T) {
 			pl := fixture.Placement("n", "p").Obj()
 			pl.Status.LastScoreUpdateTime, pl.Status.NumberOfSelectedClusters = tc.stored, 7
 			snapshot := &framework.Snapshot{Now: fixture.Now.Add(time.Millisecond), Subject: &framework.Subject{Placement: pl}}
-			a := &scheduler.Attempt{Verdict: scheduler.Verdict{Outcome: scheduler.Undecided}, Result: &scheduler.Result{
+			a := &scheduler.Attempt{Plan: &plan.Plan{Verdict: plan.Verdict{Outcome: plan.Undecided}, Decision: &decide.Decision{
 				Snapshot: snapshot, State: framework.NewCycleState(snapshot), Failure: framework.NewStatus(framework.Unschedulable, "parked"),
-			}}
+			}}}
 			if !tc.withoutDecision {
 				a.Step = &framework.Proposal{Selected: make([]framework.Selection, 1), LastScores: tc.remembered}
 				a.Step.Outcome.Groups = []v1alpha1.DecisionGroupStatus{{ClusterCount: 1}}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -70,7 +70,7 @@ type sentEvents struct{ notes []string }
 
 func (*sentEvents) Yield() func() { return func() {} }
 
-func (s *sentEvents) Send(_ context.Context, _ *v1alpha1.Placement, events []scheduler.Event) {
+func (s *sentEvents) Send(_ context.Context, _ *v1alpha1.Placement, events []report.Event) {
 	for _, e := range events {
 		s.notes = append(s.notes, e.Reason+": "+e.Note)
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // report is step 10. What the attempt owes is queued before the first write, so that a write that
@@ -48,24 +50,24 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 func (r *PlacementReconciler) queueReport(ctx context.Context, attempt *scheduler.Attempt) {
 	pl := attempt.Snapshot.Subject.Placement
 	if attempt.Step != nil {
-		r.Events.Send(ctx, pl, attempt.Events(attempt.Step))
+		r.Events.Send(ctx, pl, report.Writes(attempt))
 	}
 	r.sendWarnings(ctx, pl, attempt)
 	if earlier := attempt.Earlier; earlier != nil {
 		countWrites(earlier.FoundWrites())
-		r.Events.Send(ctx, pl, earlier.FoundEvents())
+		r.Events.Send(ctx, pl, report.FoundWrites(earlier))
 		r.Records.Owe(earlier)
 	}
 	r.Records.Owe(attempt)
 	if attempt.Err != nil {
-		if writes, err := attempt.RecordsBefore(); err == nil && len(writes) > 0 && !attempt.Recorded() {
+		if attempt.Records.Err == nil && len(attempt.Records.Before) > 0 && !attempt.Recorded() {
 			// Perhaps only the response was lost. Then the next attempt writes no record.
 			r.reported.changed(pl, topicUnannounced, announcement(attempt))
 		}
 		return
 	}
 	r.sendConditions(ctx, pl, attempt)
-	if !attempt.Effects().Keep && attempt.Outcome != scheduler.Waiting {
+	if !attempt.Effects().Keep && attempt.Outcome != plan.Waiting {
 		// An attempt that waits, or continues later, keeps its cause.
 		r.Inventory.ClearCause(attempt.Snapshot)
 	}
@@ -82,23 +84,23 @@ func announcement(attempt *scheduler.Attempt) string {
 // sendConditions sends the events about conditions that become True, once each, also if the status
 // cannot be written.
 func (r *PlacementReconciler) sendConditions(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
-	send := func(e *scheduler.Event) bool {
+	send := func(e *report.Event) bool {
 		if e == nil || !r.reported.changed(pl, e.Reason, e.Note) {
 			return false
 		}
-		r.Events.Send(ctx, pl, []scheduler.Event{*e})
+		r.Events.Send(ctx, pl, []report.Event{*e})
 		return true
 	}
-	if e := attempt.MisconfiguredEvent(); send(e) {
+	if e := report.Misconfigured(attempt); send(e) {
 		log.FromContext(ctx).Info("The Placement is misconfigured", "plugin", attempt.Failure.Plugin(), "message", e.Note)
 	}
-	if send(attempt.StuckEvent()) {
+	if send(report.Stuck(attempt)) {
 		stuckChanges.Inc()
 	}
 	unannounced := announcement(attempt) != "" && !r.reported.changed(pl, topicUnannounced, announcement(attempt))
 	r.reported.changed(pl, topicUnannounced, "")
-	if unannounced || attempt.IsNewOutcome() {
-		send(attempt.PendingEvent())
+	if unannounced || report.IsNewOutcome(attempt) {
+		send(report.Pending(attempt))
 	}
 }
 
@@ -125,7 +127,7 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 	}
 	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 		status := pl.Status.DeepCopy()
-		attempt.SetFailedConditions(&status.Conditions, pl.Generation, err)
+		report.SetFailed(attempt, &status.Conditions, pl.Generation, err)
 		if statusErr := r.writeStatus(ctx, pl, status); statusErr != nil {
 			return fmt.Errorf("%w; writing the status: %w", err, statusErr)
 		}
@@ -136,13 +138,13 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 // sendWarnings sends the Intents of the attempt, warnings about pages that have the Placement's
 // label but another controller, and those about plugins. It repeats them only when they change.
 func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
-	warnings := attempt.PluginEvents()
+	warnings := report.Plugins(attempt)
 	published := attempt.Step
 	if published == nil && len(warnings) == 0 {
 		return
 	}
 	if published != nil && len(published.Outcome.Foreign) > 0 {
-		warnings = append(warnings, scheduler.Event{
+		warnings = append(warnings, report.Event{
 			Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionIgnored",
 			Note: fmt.Sprintf("PlacementDecisions %s have the label %s=%s, but another controller owns them: Berth does not change them",
 				strings.Join(published.Outcome.Foreign, ", "), v1alpha1.PlacementLabel, pl.Name),
@@ -150,7 +152,7 @@ func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Pla
 	}
 	if published != nil {
 		for _, intent := range attempt.Intents {
-			warnings = append(warnings, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: scheduler.CutNote(intent.Note)})
+			warnings = append(warnings, report.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: report.CutNote(intent.Note)})
 		}
 	}
 	var text strings.Builder
@@ -166,9 +168,9 @@ func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Pla
 // only when the error changes.
 func (r *PlacementReconciler) sendStatusRefused(ctx context.Context, pl *v1alpha1.Placement, err error) {
 	const reason = "StatusRefused"
-	note := scheduler.CutNote("The API server refuses the status, so that it does not describe the published decision: " + err.Error())
+	note := report.CutNote("The API server refuses the status, so that it does not describe the published decision: " + err.Error())
 	if r.reported.changed(pl, reason, note) {
-		r.Events.Send(ctx, pl, []scheduler.Event{{Type: corev1.EventTypeWarning, Reason: reason, Action: "WriteStatus", Note: note}})
+		r.Events.Send(ctx, pl, []report.Event{{Type: corev1.EventTypeWarning, Reason: reason, Action: "WriteStatus", Note: note}})
 	}
 }
 
@@ -179,7 +181,7 @@ func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.Pla
 	if published != nil {
 		status.NumberOfSelectedClusters = int32(len(published.Selected))
 		status.DecisionGroups = published.Outcome.Groups
-		if attempt.ScoresWritten(published) {
+		if attempt.ScoresWritten() {
 			// The API stores whole seconds. Rounded down, the rate limit would end early.
 			status.LastScoreUpdateTime = roundUp(attempt.Snapshot.Now)
 		} else if last := published.LastScores; !last.IsZero() && (status.LastScoreUpdateTime == nil || last.After(status.LastScoreUpdateTime.Time)) {
@@ -187,7 +189,7 @@ func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.Pla
 			status.LastScoreUpdateTime = roundUp(last)
 		}
 	}
-	attempt.SetConditions(&status.Conditions)
+	report.SetConditions(attempt, &status.Conditions)
 	return status
 }
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
@@ -85,11 +85,11 @@ func (c *queueConfig) configure(obj any) {
 	warnings, err := c.queues.Configure(config)
 	for _, warning := range warnings {
 		c.log.Info("A setting in the queue configuration has no effect", "configMap", c.name.String(), "warning", warning)
-		c.events.SendAbout(config, scheduler.Event{Type: corev1.EventTypeWarning, Reason: "QueueConfigWarning", Action: "ReadQueueConfig", Note: warning})
+		c.events.SendAbout(config, report.Event{Type: corev1.EventTypeWarning, Reason: "QueueConfigWarning", Action: "ReadQueueConfig", Note: warning})
 	}
 	if err != nil {
 		c.log.Error(err, "The queue configuration is invalid; the last valid one stays in use", "configMap", c.name.String())
-		c.events.SendAbout(config, scheduler.Event{Type: corev1.EventTypeWarning, Reason: "QueueConfigInvalid", Action: "ReadQueueConfig", Note: err.Error()})
+		c.events.SendAbout(config, report.Event{Type: corev1.EventTypeWarning, Reason: "QueueConfigInvalid", Action: "ReadQueueConfig", Note: err.Error()})
 	}
 }
 

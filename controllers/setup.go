@@ -36,7 +36,10 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/pkg/scheduler/queue"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // Options are the settings of a deployment.
@@ -218,7 +221,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	known.OnAffected = func(keys []inventory.Key) { placements.enqueueIfStarted(keys) }
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
-	placements.cache, placements.inventory, placements.held, placements.clock, placements.kinds = mgr.GetCache(), inv, scheduler.NewHeldChanges(), o.Now, served.watched()
+	placements.cache, placements.inventory, placements.held, placements.clock, placements.kinds = mgr.GetCache(), inv, scheduler.NewMemory(), o.Now, served.watched()
 	if err := addOwnKinds(ctx, mgr, cfg, placements, served.ownKinds, o); err != nil {
 		return err
 	}
@@ -286,11 +289,11 @@ func newRecorder(o Options) (*recording.Recorder, error) {
 }
 
 // onDecided returns a function that records decisions; nil if nothing is recorded.
-func onDecided(recorder *recording.Recorder) func(*scheduler.Attempt) {
+func onDecided(recorder *recording.Recorder) func(*plan.Plan) {
 	if recorder == nil {
 		return nil
 	}
-	return func(a *scheduler.Attempt) { recorder.Decided(replay.DecisionOf(a), a.Snapshot.PluginCounts) }
+	return func(p *plan.Plan) { recorder.Decided(replay.DecisionOf(p), p.Snapshot.PluginCounts) }
 }
 
 // inventoryOptions returns the options of the inventory, and the recorder of its inputs; nil if
@@ -364,7 +367,7 @@ func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, 
 }
 
 // buildProfiles builds the plugins of all profiles.
-func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, placements *feed, events *eventSender, wholePages bool, o Options) (map[string]*scheduler.Profile, error) {
+func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, placements *feed, events *eventSender, wholePages bool, o Options) (map[string]*plugins.Profile, error) {
 	registry := builtin.Registry()
 	if err := registry.Merge(o.Plugins); err != nil {
 		return nil, err
@@ -379,7 +382,7 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 		HeldChanges: placements.held, Activate: placements.activate,
 		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
-			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
+			events.Send(context.Background(), pl, []report.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
 		},
 	}
 	return newProfiles(ctx, mgr, o.Config, registry, handle)
@@ -388,8 +391,8 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 // newProfiles builds and sets up the plugins of all profiles.
 func newProfiles(
 	ctx context.Context, mgr ctrl.Manager, c *config.PlacementSchedulerConfiguration, registry framework.Registry, handle *framework.Handle,
-) (map[string]*scheduler.Profile, error) {
-	profiles, err := scheduler.NewProfiles(ctx, c, builtin.DefaultProfile(), registry, handle)
+) (map[string]*plugins.Profile, error) {
+	profiles, err := builtin.Profiles(ctx, c, registry, handle)
 	if err != nil {
 		return nil, err
 	}
@@ -436,7 +439,7 @@ func housekeepers(c client.Client, hub client.Reader, profiles dynamic.Interface
 		"cluster-lease":     &ClusterLeaseReconciler{Client: c, Hub: hub},
 		clusterProfileLoop: &ClusterProfileReconciler{
 			ClusterProfileOptions: o.ClusterProfiles, Client: c, Hub: hub, Profiles: profiles, Now: o.Now, Log: o.Log.WithName(clusterProfileLoop),
-			Event: func(profile corev1.ObjectReference, event scheduler.Event) { events.queue("", profile, event) },
+			Event: func(profile corev1.ObjectReference, event report.Event) { events.queue("", profile, event) },
 		},
 	}
 	for _, r := range []*ClusterReconciler{NewDefaultSetReconciler(c), NewTaintTimeReconciler(c, o.Now), NewAvailabilityReconciler(c, o.Now)} {

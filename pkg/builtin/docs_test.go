@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -26,7 +25,7 @@ func TestEveryPluginHasAPage(t *testing.T) {
 // pointsOf returns the extension points at which the plugins of the default profile run.
 func pointsOf(t *testing.T) map[string][]string {
 	t.Helper()
-	profiles, err := scheduler.NewProfiles(t.Context(), nil, DefaultProfile(), Registry(), &framework.Handle{})
+	profiles, err := Profiles(t.Context(), nil, Registry(), &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +97,7 @@ func TestExamplesInPages(t *testing.T) {
 			found++
 			c, err := config.Load([]byte(example))
 			if err == nil {
-				_, err = scheduler.NewProfiles(t.Context(), c, DefaultProfile(), Registry(), &framework.Handle{})
+				_, err = Profiles(t.Context(), c, Registry(), &framework.Handle{})
 			}
 			if err != nil {
 				t.Errorf("%s: %v\n%s", page, err, example)

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/prioritizers"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
 
 // Registry has every plugin in the tree.
@@ -85,4 +86,10 @@ func DefaultProfile() config.Profile {
 		{Name: lifecycle.DecisionPublisherName},
 		{Name: lifecycle.AuditLogName},
 	}}}}
+}
+
+// Profiles builds the profiles of a configuration, by name, with the defaults of DefaultProfile; a
+// nil configuration has only those. registry is Registry, or has more plugins.
+func Profiles(ctx context.Context, c *config.PlacementSchedulerConfiguration, registry framework.Registry, handle *framework.Handle) (map[string]*plugins.Profile, error) {
+	return plugins.NewProfiles(ctx, c, DefaultProfile(), registry, handle)
 }

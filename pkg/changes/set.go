@@ -40,3 +40,9 @@ func Minus(a, b []string) []string {
 func apply(set, added, removed []string) []string {
 	return Sorted(slices.Concat(Minus(Sorted(set), Sorted(removed)), added))
 }
+
+// Contains reports whether a sorted list of names contains one.
+func Contains(sorted []string, name string) bool {
+	_, found := slices.BinarySearch(sorted, name)
+	return found
+}

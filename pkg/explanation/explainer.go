@@ -103,9 +103,9 @@ func (e *Explainer) Explain(ctx context.Context, q Question) Answer {
 		return Answer{NotFound: true}
 	}
 	a := e.Scheduler.DecideInTime(ctx, snapshot)
-	defer e.Scheduler.Release(a.Result)
+	defer e.Scheduler.Release(a.Decision)
 	_, _, timedOut := a.TimedOut()
-	if a.Failure.IsUnfinished() || timedOut && a.Timeouts() < maxTimeouts {
+	if a.Failure.IsUnfinished() || timedOut && a.Timeouts < maxTimeouts {
 		return Answer{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), scheduler.PrepareInterval)}
 	}
 	defer e.Scheduler.Forget(q.Key())
@@ -136,7 +136,7 @@ func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt
 	if len(names) == 0 {
 		names = a.NearestToCut(q.Limit)
 	}
-	explained := e.Scheduler.ExplainSome(ctx, a.Result, names)
+	explained := e.Scheduler.ExplainSome(ctx, a.Decision, names)
 	report, err := simulator.ReportOf(a, explained.Verdicts)
 	if err != nil {
 		return Answer{Failure: err}

@@ -26,7 +26,7 @@ import (
 // namespace other with Placement p and cluster o1.
 func newExplainer(t *testing.T) *Explainer {
 	t.Helper()
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(context.Background(), nil, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestTrialsOfCostlyPredicates(t *testing.T) {
 	const loop = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, "
 	for name, handle := range map[string]*framework.Handle{"simulation": {}, "controller": {Client: fake.NewFakeClient()}} {
 		t.Run(name, func(t *testing.T) {
-			profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), handle)
+			profiles, err := builtin.Profiles(context.Background(), nil, builtin.Registry(), handle)
 			if err != nil {
 				t.Fatal(err)
 			}

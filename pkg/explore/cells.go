@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -160,7 +160,7 @@ func (w *world) cell(placement, cluster string, a answer) (*Cell, error) {
 		}
 		return c, nil
 	case !slices.Contains(report.AvailableClusters, cluster):
-		c.Note = "No candidate: " + cmp.Or(report.NoCandidate, scheduler.NoCandidateUnknown) + "."
+		c.Note = "No candidate: " + cmp.Or(report.NoCandidate, decide.NoCandidateUnknown) + "."
 	default:
 		c.Note = "There is no decision; the last published one stays."
 	}

@@ -67,7 +67,7 @@ func (r replayedOne) explain(ctx context.Context, cluster string) (*simulator.Re
 	noCandidate := ""
 	report, err := r.report(ctx, func(a *scheduler.Attempt, engine *scheduler.Scheduler) []framework.Verdict {
 		noCandidate = a.WhyNoCandidate(cluster)
-		return engine.Explain(ctx, a.Result, cluster)
+		return engine.Explain(ctx, a.Decision, cluster)
 	})
 	if report != nil && report.Answer != nil {
 		report.NoCandidate = noCandidate

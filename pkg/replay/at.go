@@ -113,6 +113,6 @@ func (s *State) Decide(
 		return skipped, nil
 	}
 	attempt := engine.Decide(ctx, snapshot)
-	defer engine.Release(attempt.Result)
+	defer engine.Release(attempt.Decision)
 	return "", explain(attempt, engine)
 }

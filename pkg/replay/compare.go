@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // Comparison is how the recorded decisions would have been under another configuration. It compares
@@ -138,19 +139,19 @@ func (c *comparer) visit(ctx context.Context, d *recording.Decision, engine *sch
 // decide decides from the own last target, and moves there.
 func (p *PlacementComparison) decide(ctx context.Context, d *recording.Decision, engine *scheduler.Scheduler, snapshot *framework.Snapshot) {
 	p.Decisions++
-	if scheduler.Outcome(d.Outcome) == scheduler.Held && d.Target != p.realHeldDigest {
+	if plan.Outcome(d.Outcome) == plan.Held && d.Target != p.realHeldDigest {
 		p.RealHeld++
 		p.realHeldDigest = d.Target
 	}
 	a := engine.Decide(ctx, snapshot.WithPublished(p.names, p.timers))
-	if a.Outcome == scheduler.Waiting && a.Target != nil {
+	if a.Outcome == plan.Waiting && a.Target != nil {
 		// The question is what a plugin answers when the change has stayed the same long enough.
-		engine.Release(a.Result)
+		engine.Release(a.Decision)
 		settled := p.timers
 		settled.Change = framework.Stability{Digest: a.Target.Digest, Since: snapshot.Now.Add(-longAgo), RemovingSince: snapshot.Now.Add(-longAgo)}
 		a = engine.Decide(ctx, snapshot.WithPublished(p.names, settled))
 	}
-	defer engine.Release(a.Result)
+	defer engine.Release(a.Decision)
 	if a.Target == nil || a.Failure != nil {
 		if d.Failure == "" {
 			p.Failed++
@@ -160,12 +161,12 @@ func (p *PlacementComparison) decide(ctx context.Context, d *recording.Decision,
 	if a.Target.Digest != d.Target {
 		p.Differ++
 	}
-	if (a.Outcome == scheduler.Held || a.Outcome == scheduler.Denied) && a.Target.Digest != p.heldDigest {
+	if (a.Outcome == plan.Held || a.Outcome == plan.Denied) && a.Target.Digest != p.heldDigest {
 		p.Held++
 		p.heldDigest = a.Target.Digest
 	}
 	p.Moves += len(onlyIn(a.Target.Clusters, p.names)) + len(onlyIn(p.names, a.Target.Clusters))
-	p.names, p.timers = slices.Clone(a.Target.Clusters), a.TierTimers()
+	p.names, p.timers = slices.Clone(a.Target.Clusters), framework.Timers{Tiers: a.Timers.Tiers, TiersOf: a.Timers.TiersOf}
 }
 
 // longAgo is longer than plugins wait until a change has stayed the same.

@@ -5,17 +5,17 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/pkg/recording"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
-// DecisionOf describes an attempt, as recordings store it. It refers to the attempt's data, which
+// DecisionOf describes a Plan, as recordings store it. It refers to the Plan's data, which
 // never changes.
-func DecisionOf(a *scheduler.Attempt) *recording.Decision {
+func DecisionOf(a *plan.Plan) *recording.Decision {
 	snapshot := a.Snapshot
 	key := snapshot.Subject.Key()
 	d := &recording.Decision{
 		Namespace: key.Namespace, Name: key.Name, UID: snapshot.Subject.Placement.UID, Input: snapshot.Input, Now: snapshot.Now,
-		Queue: snapshot.Queue, Timers: snapshot.Timers, Cause: snapshot.Cause, Profile: a.ProfileName(), Outcome: string(a.Outcome),
+		Queue: snapshot.Queue, Timers: snapshot.Timers, Cause: snapshot.Cause, Profile: a.Profile.Name, Outcome: string(a.Outcome),
 	}
 	if answers := snapshot.Answers; answers.Digest != "" || answers.Rejected != "" {
 		answers.Plugins, answers.Allowed = maps.Clone(answers.Plugins), maps.Clone(answers.Allowed)
@@ -30,8 +30,8 @@ func DecisionOf(a *scheduler.Attempt) *recording.Decision {
 	if a.Target != nil {
 		d.Target, d.Selected = a.Target.Digest, len(a.Target.Clusters)
 	}
-	if a.Step != nil {
-		d.Step = a.Step.Digest
+	if a.Publish != nil {
+		d.Step = a.Publish.Digest
 	}
 	if a.Change != nil {
 		d.Revision, d.Added, d.Removed = a.Change.Revision, a.Change.Added, a.Change.Removed

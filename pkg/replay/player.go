@@ -223,7 +223,7 @@ func (p *Player) newEngine(ctx context.Context, recorded json.RawMessage) (*sche
 	}
 	// With Assume, plugins behave as in a controller, not as in a simulation that decides once.
 	handle := &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}}
-	profiles, err := scheduler.NewProfiles(ctx, configuration, builtin.DefaultProfile(), registry, handle)
+	profiles, err := builtin.Profiles(ctx, configuration, registry, handle)
 	if err != nil {
 		return nil, fmt.Errorf("building the profiles: %w", err)
 	}

@@ -75,11 +75,11 @@ func recordFlood(t *testing.T, rounds int, maxSize int64, attack flood) (dir str
 		decide := func(key types.NamespacedName, n int) {
 			now = now.Add(time.Second)
 			a := engine.Decide(t.Context(), inv.Snapshot(key, now, nil))
-			r.Decided(replay.DecisionOf(a), nil)
+			r.Decided(replay.DecisionOf(a.Plan), nil)
 			if a.Target != nil {
 				publish(t, inv, a, n)
 			}
-			engine.Release(a.Result)
+			engine.Release(a.Decision)
 		}
 		for n := range rounds {
 			now = fixture.Now.Add(time.Duration(n+1) * time.Minute)

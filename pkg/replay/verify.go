@@ -7,6 +7,7 @@ import (
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // Verification is the result of Verify.
@@ -53,12 +54,12 @@ func Verify(ctx context.Context, r *recording.Reader, plugins framework.Registry
 			progress(v)
 		}
 		again := engine.Decide(ctx, snapshot)
-		defer engine.Release(again.Result)
-		if scheduler.Outcome(d.Outcome) == scheduler.Failed {
+		defer engine.Release(again.Decision)
+		if plan.Outcome(d.Outcome) == plan.Failed {
 			v.Failed++
 			return nil
 		}
-		difference := Difference(d, DecisionOf(again))
+		difference := Difference(d, DecisionOf(again.Plan))
 		if difference == "" {
 			v.Same++
 			return nil

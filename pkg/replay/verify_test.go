@@ -65,7 +65,7 @@ func newEngine(t *testing.T, configuration string, plugins framework.Registry) (
 	if err := registry.Merge(plugins); err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := scheduler.NewProfiles(t.Context(), c, builtin.DefaultProfile(), registry, &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}})
+	profiles, err := builtin.Profiles(t.Context(), c, registry, &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +97,9 @@ func record(t *testing.T, configuration string, plugins framework.Registry, roun
 		inv.Update(fixture.Cluster("paris").Set("s").Label("tier", tier[n%2 == 0]).Obj())
 		inv.Update(fixture.Cluster("rome").Set("s").Label("tier", tier[n%2 == 1 || n == 0]).Obj())
 		a := engine.Decide(t.Context(), inv.Snapshot(web, now, nil))
-		r.Decided(replay.DecisionOf(a), nil)
+		r.Decided(replay.DecisionOf(a.Plan), nil)
 		publish(t, inv, a, n)
-		engine.Release(a.Result)
+		engine.Release(a.Decision)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -159,7 +159,7 @@ func recordOne(t *testing.T, configuration string, plugins framework.Registry) (
 	if a.Target != nil {
 		selected = a.Target.Clusters
 	}
-	r.Decided(replay.DecisionOf(a), nil)
+	r.Decided(replay.DecisionOf(a.Plan), nil)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	r.Run(ended)

@@ -17,8 +17,8 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -229,7 +229,7 @@ func TestFailedRemovalOfALostSet(t *testing.T) {
 	d.x.ofRevoked = framework.AsStatus(errHubDown)
 	d.leaveSet("c1")
 	a, failure := d.try()
-	if a.Outcome != scheduler.Failed || failure.Plugin() != "x" || a.Step != nil {
+	if a.Outcome != plan.Failed || failure.Plugin() != "x" || a.Step != nil {
 		t.Errorf("outcome %s, failure %v, step %v", a.Outcome, failure.Err(), a.Step)
 	}
 	d.expect(held)
@@ -251,7 +251,7 @@ func TestHeldRemovalOfALostSet(t *testing.T) {
 	d.x.answer = holds
 	d.leaveSet("c1")
 	a := d.attemptUntilStable()
-	if a.Outcome != scheduler.Held || len(a.Holds) != 1 || a.Holds[0].Plugin != "x" || a.Change == nil || !slices.Equal(a.Change.Removed, []string{"c1"}) {
+	if a.Outcome != plan.Held || len(a.Holds) != 1 || a.Holds[0].Plugin != "x" || a.Change == nil || !slices.Equal(a.Change.Removed, []string{"c1"}) {
 		t.Errorf("outcome %s, holds %v, change %+v", a.Outcome, a.Holds, a.Change)
 	}
 	d.expect("p-decision-1: c1 c2 | [c2] | True/Held")

@@ -10,7 +10,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -51,23 +53,23 @@ func TestManyCandidates(t *testing.T) {
 	inv.Update(fixture.Binding("few", "s2"))
 	inv.Update(fixture.Placement("few", "p").Obj())
 	inv.Update(fixture.Cluster("other").Set("s2").Obj())
-	profile := &scheduler.Profile{
-		Filter: []framework.FilterPlugin{manyMarks{}}, Score: []scheduler.WeightedScore{{ScorePlugin: manyMarks{}, Weight: 1}},
+	profile := &plugins.Profile{
+		Filter: []framework.FilterPlugin{manyMarks{}}, Score: []plugins.WeightedScore{{ScorePlugin: manyMarks{}, Weight: 1}},
 	}
-	s := scheduler.New(map[string]*scheduler.Profile{v1alpha1.DefaultProfile: profile}, nil)
+	s := scheduler.New(map[string]*plugins.Profile{v1alpha1.DefaultProfile: profile}, nil)
 	for range 3 {
 		r := s.Decide(context.Background(), inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil))
-		checkManyMarks(t, r.Result, many)
-		s.Release(r.Result)
+		checkManyMarks(t, r.Decision, many)
+		s.Release(r.Decision)
 		few := s.Decide(context.Background(), inv.Snapshot(inventory.Key{Namespace: "few", Name: "p"}, fixture.Now, nil))
 		if len(few.Feasible) != 1 || few.Feasible[0].Name != "other" || few.Totals[0] != int64(many%201)-100 {
 			t.Errorf("after many candidates, one has a total of %v", few.Totals)
 		}
-		s.Release(few.Result)
+		s.Release(few.Decision)
 	}
 }
 
-func checkManyMarks(t *testing.T, r *scheduler.Result, many int) {
+func checkManyMarks(t *testing.T, r *decide.Decision, many int) {
 	t.Helper()
 	var feasible, excluded int
 	for j, c := range r.Feasible {

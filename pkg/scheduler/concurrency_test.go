@@ -22,13 +22,13 @@ func TestDecidedAtOnce(t *testing.T) {
 	ctx := context.Background()
 	pages := &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}
 	inv := inventory.New(inventory.Options{})
-	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
+	profiles, err := builtin.Profiles(ctx, nil, builtin.Registry(), &framework.Handle{
 		Pages: pages, Assume: inv.AssumePage,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scheduler.New(profiles, scheduler.NewHeldChanges())
+	s := scheduler.New(profiles, scheduler.NewMemory())
 	s.StoreClaim = inv.Claim
 	inv.Update(fixture.Set("s1"))
 	inv.Update(fixture.Binding("ns", "s1"))
@@ -48,7 +48,7 @@ func TestDecidedAtOnce(t *testing.T) {
 				if !a.Err.IsSuccess() {
 					t.Errorf("%s: %v", key, a.Err.Err())
 				}
-				s.Release(a.Result)
+				s.Release(a.Decision)
 			}
 		})
 	}

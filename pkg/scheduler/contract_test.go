@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -372,7 +373,7 @@ func TestNewerInputSupersedes(t *testing.T) {
 		if a.Step != nil || !a.Err.IsSuccess() {
 			t.Fatalf("published %+v, %v", a.Step, a.Err.Err())
 		}
-		if a.Outcome != scheduler.Held {
+		if a.Outcome != plan.Held {
 			t.Fatalf("the outcome is %s", a.Outcome)
 		}
 		if a.Change.Revision != 1 {

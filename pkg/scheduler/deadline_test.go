@@ -18,6 +18,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -106,7 +108,7 @@ func TestUnfinishedIsNotLate(t *testing.T) {
 	if _, _, late := a.TimedOut(); late || !a.Failure.IsUnfinished() {
 		t.Errorf("late %t, %v", late, a.Failure.Err())
 	}
-	if a.Step != nil || a.Outcome != scheduler.Undecided {
+	if a.Step != nil || a.Outcome != plan.Undecided {
 		t.Errorf("published %+v, outcome %s", a.Step, a.Outcome)
 	}
 }
@@ -152,13 +154,13 @@ func (waiter) Less(a, b *v1alpha1.Placement) bool { return a.Name < b.Name }
 func TestPluginThatWaits(t *testing.T) {
 	ctx, w := context.Background(), waiter{make(chan struct{})}
 	defaults := config.Profile{Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{{Name: "Waiter"}}}}}
-	profiles, err := scheduler.NewProfiles(ctx, nil, defaults, framework.Registry{
+	profiles, err := plugins.NewProfiles(ctx, nil, defaults, framework.Registry{
 		"Waiter": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return w, nil },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scheduler.New(profiles, scheduler.NewHeldChanges())
+	s := scheduler.New(profiles, scheduler.NewMemory())
 	clock := slowly(s, "", 0)
 	inv := fleet(ask(), fixture.Cluster("1"))
 	inv.Update(fixture.Placement("ns", "quick").Obj())

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // TestPagesEditedWhileNoControllerRan: pages are restored without a change if the newest Published
@@ -16,21 +16,21 @@ func TestPagesEditedWhileNoControllerRan(t *testing.T) {
 		cluster      string
 		phase        berthv1alpha1.ChangePhase
 
-		wantOutcome scheduler.Outcome
+		wantOutcome plan.Outcome
 		want        string
 		wantRecords int
 	}{
 		"the record leads to the selected clusters": {
-			phase: berthv1alpha1.PhasePublished, wantOutcome: scheduler.Unchanged, want: "p-decision-1: c1 c2", wantRecords: 1,
+			phase: berthv1alpha1.PhasePublished, wantOutcome: plan.Unchanged, want: "p-decision-1: c1 c2", wantRecords: 1,
 		},
 		"a page was published after the record": {
-			pageRevision: "2", phase: berthv1alpha1.PhasePublished, wantOutcome: scheduler.Held, want: "p-decision-1: c1", wantRecords: 2,
+			pageRevision: "2", phase: berthv1alpha1.PhasePublished, wantOutcome: plan.Held, want: "p-decision-1: c1", wantRecords: 2,
 		},
 		"other clusters are selected": {
-			cluster: "c3", phase: berthv1alpha1.PhasePublished, wantOutcome: scheduler.Held, want: "p-decision-1: c1 c2", wantRecords: 2,
+			cluster: "c3", phase: berthv1alpha1.PhasePublished, wantOutcome: plan.Held, want: "p-decision-1: c1 c2", wantRecords: 2,
 		},
 		"the record was not published": {
-			phase: berthv1alpha1.PhaseSuperseded, wantOutcome: scheduler.Held, want: "p-decision-1: c1", wantRecords: 2,
+			phase: berthv1alpha1.PhaseSuperseded, wantOutcome: plan.Held, want: "p-decision-1: c1", wantRecords: 2,
 		},
 	}
 	for name, tc := range tests {

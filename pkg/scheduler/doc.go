@@ -1,6 +1,7 @@
-// Package scheduler is the engine: it runs a profile's plugins on a Snapshot, selects the clusters
-// of a Placement and explains the decision.
+// Package scheduler is the engine: attempts in ten steps, what is remembered of a Placement from one
+// attempt to the next, and the limits of their time.
 //
-// It may import api, framework, config, selection, changes and turns. Read attempt.go first: one
-// attempt, in numbered steps.
+// It may import api, framework, changes, turns and its rooms limits, plugins, decide and plan. Read
+// attempt.go first, then decide/cycle.go and plan/plan.go. The package report says what an attempt
+// means for conditions and events.
 package scheduler

@@ -10,6 +10,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // earlyEnds are the ways in which an attempt ends before it has selected clusters, or published
@@ -100,7 +101,7 @@ func (d *desk) aboutChange() string {
 // tryAndReport is a pass that may fail; then the status says so, as that of the controller.
 func (d *desk) tryAndReport() {
 	if a, failure := d.try(); !failure.IsSuccess() {
-		a.SetFailedConditions(&d.placement.Status.Conditions, d.placement.Generation, failure.Err())
+		report.SetFailed(a, &d.placement.Status.Conditions, d.placement.Generation, failure.Err())
 		d.inv.Update(d.placement.DeepCopy())
 	}
 }

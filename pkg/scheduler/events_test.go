@@ -9,14 +9,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
 // scored is a result with these totals, by cluster.
-func scored(names []string, totals []int64) *scheduler.Result {
-	r := &scheduler.Result{Snapshot: &framework.Snapshot{Fleet: &framework.Fleet{}, Subject: &framework.Subject{Placement: ask().Obj()}}, Totals: totals}
+func scored(names []string, totals []int64) *decide.Decision {
+	r := &decide.Decision{Snapshot: &framework.Snapshot{Fleet: &framework.Fleet{}, Subject: &framework.Subject{Placement: ask().Obj()}}, Totals: totals}
 	sorted := slices.Sorted(slices.Values(names))
 	for i, name := range names {
 		r.Snapshot.Ranks = append(r.Snapshot.Ranks, int32(slices.Index(sorted, name)))
@@ -26,12 +26,8 @@ func scored(names []string, totals []int64) *scheduler.Result {
 }
 
 // noteOf is the list of scores that is sent with a changed page.
-func noteOf(r *scheduler.Result) string {
-	events := r.Events(&framework.Proposal{
-		Writes:  []framework.PageWrite{{Page: fixture.Page("ns", "p-decision-1").Obj(), Deleted: true, DecisionsChanged: true}},
-		Outcome: framework.Outcome{Changed: true},
-	})
-	return events[len(events)-1].Note
+func noteOf(r *decide.Decision) string {
+	return r.ScoreNote()
 }
 
 // plainNote sorts all scores by name and takes as many of the first as fit.

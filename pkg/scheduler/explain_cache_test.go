@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -19,7 +20,7 @@ var key = inventory.Key{Namespace: "ns", Name: "p"}
 
 func newScheduler(tb testing.TB) *scheduler.Scheduler {
 	tb.Helper()
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(context.Background(), nil, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func fleet(p fixture.PlacementBuilder, clusters ...fixture.ClusterBuilder) *inve
 	return inv
 }
 
-func selected(r *scheduler.Result) []string {
+func selected(r *decide.Decision) []string {
 	var names []string
 	for _, s := range r.Selected {
 		names = append(names, s.Cluster.Name)
@@ -54,15 +55,15 @@ func TestExplainLeavesNoTrace(t *testing.T) {
 	inv := fleet(fixture.Placement("ns", "p").Predicate(fixture.MatchLabel("a", "x")), fixture.Cluster("c1"), fixture.Cluster("c2"), fixture.Cluster("c3"))
 	r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
 	flips := map[string]string{}
-	for _, v := range s.Explain(ctx, r.Result, "") {
+	for _, v := range s.Explain(ctx, r.Decision, "") {
 		flips[v.Cluster] = v.SelectedWith
 	}
 	if diff := cmp.Diff(map[string]string{"c1": "label a=x", "c2": "label a=x", "c3": "label a=x"}, flips); diff != "" {
 		t.Errorf("flips (-want +got):\n%s", diff)
 	}
-	s.Explain(ctx, r.Result, "c3")
+	s.Explain(ctx, r.Decision, "c3")
 	inv.Update(fixture.Cluster("c1").Set("s1").Label("a", "x").Obj())
-	if diff := cmp.Diff([]string{"c1"}, selected(s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil)).Result)); diff != "" {
+	if diff := cmp.Diff([]string{"c1"}, selected(s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil)).Decision)); diff != "" {
 		t.Errorf("selected after a label changed (-want +got):\n%s", diff)
 	}
 }
@@ -84,11 +85,11 @@ func TestVerdicts(t *testing.T) {
 		{Cluster: "b", Rank: 1, Score: new(int64(111)), Scores: scores(3, 4), Distance: new(int64(6)), Reason: "rank 1 of 2", Selected: true},
 		{Cluster: "c", Plugin: "Predicate", Reason: "labels do not match a=x", SelectedWith: "label a=x and +12 score"},
 	}
-	if diff := cmp.Diff(want, s.Explain(ctx, r.Result, "")); diff != "" {
+	if diff := cmp.Diff(want, s.Explain(ctx, r.Decision, "")); diff != "" {
 		t.Errorf("all (-want +got):\n%s", diff)
 	}
 	for i, name := range []string{"a", "b", "c"} {
-		if diff := cmp.Diff(want[i:i+1], s.Explain(ctx, r.Result, name)); diff != "" {
+		if diff := cmp.Diff(want[i:i+1], s.Explain(ctx, r.Decision, name)); diff != "" {
 			t.Errorf("%s alone (-want +got):\n%s", name, diff)
 		}
 	}
@@ -98,7 +99,7 @@ func TestVerdicts(t *testing.T) {
 // selected, and always for one cluster.
 func TestExplainManyClusters(t *testing.T) {
 	ctx := context.Background()
-	for clusters, want := range map[int]string{scheduler.MaxSelectedWith + 1: "+1 score", scheduler.MaxSelectedWith + 2: ""} {
+	for clusters, want := range map[int]string{decide.MaxSelectedWith + 1: "+1 score", decide.MaxSelectedWith + 2: ""} {
 		t.Run(fmt.Sprint(clusters), func(t *testing.T) {
 			inv := fleet(ask().Number(1))
 			for i := range clusters {
@@ -106,10 +107,10 @@ func TestExplainManyClusters(t *testing.T) {
 			}
 			s := newScheduler(t)
 			r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
-			if verdicts := s.Explain(ctx, r.Result, ""); len(verdicts) != clusters || verdicts[50].SelectedWith != want {
+			if verdicts := s.Explain(ctx, r.Decision, ""); len(verdicts) != clusters || verdicts[50].SelectedWith != want {
 				t.Errorf("%d verdicts: %q", len(verdicts), verdicts[50].SelectedWith)
 			}
-			if verdicts := s.Explain(ctx, r.Result, "c050"); len(verdicts) != 1 || verdicts[0].SelectedWith != "+1 score" {
+			if verdicts := s.Explain(ctx, r.Decision, "c050"); len(verdicts) != 1 || verdicts[0].SelectedWith != "+1 score" {
 				t.Errorf("alone: %+v", verdicts)
 			}
 		})
@@ -132,7 +133,7 @@ func TestSelectedWithSeveralChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScheduler(t)
 			r := s.Decide(ctx, fleet(tc.placement, tainted).Snapshot(key, fixture.Now, nil))
-			if verdicts := s.Explain(ctx, r.Result, ""); len(verdicts) != 1 || verdicts[0].SelectedWith != tc.want {
+			if verdicts := s.Explain(ctx, r.Decision, ""); len(verdicts) != 1 || verdicts[0].SelectedWith != tc.want {
 				t.Errorf("got %+v", verdicts)
 			}
 		})
@@ -164,7 +165,7 @@ func TestExplain(t *testing.T) {
 			s := newScheduler(t)
 			r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
 			got := map[string]string{}
-			for _, v := range s.Explain(ctx, r.Result, "") {
+			for _, v := range s.Explain(ctx, r.Decision, "") {
 				text := v.SelectedWith
 				if v.Selected {
 					text = "selected"
@@ -186,7 +187,7 @@ func TestSelectedWithToleration(t *testing.T) {
 	ctx, s := context.Background(), newScheduler(t)
 	tainted := fixture.Cluster("b").Taint("k", "v", v1alpha1.TaintEffectPreferNoSelect)
 	r := s.Decide(ctx, fleet(ask().Number(1), fixture.Cluster("a"), tainted).Snapshot(key, fixture.Now, nil))
-	if verdicts := s.Explain(ctx, r.Result, "b"); len(verdicts) != 1 || verdicts[0].SelectedWith != "tolerate k=v:PreferNoSelect and +1 score" {
+	if verdicts := s.Explain(ctx, r.Decision, "b"); len(verdicts) != 1 || verdicts[0].SelectedWith != "tolerate k=v:PreferNoSelect and +1 score" {
 		t.Errorf("got %+v", verdicts)
 	}
 }

@@ -49,18 +49,18 @@ func TestExplainSome(t *testing.T) {
 	inv := fleet(p, fixture.Cluster("c1").Label("a", "x"), fixture.Cluster("c2"), fixture.Cluster("c3").Label("a", "x"))
 	a := s.DecideInTime(ctx, inv.Snapshot(key, fixture.Now, nil))
 	var want []framework.Verdict
-	for _, v := range s.Explain(ctx, a.Result, "") {
+	for _, v := range s.Explain(ctx, a.Decision, "") {
 		if v.Cluster != "c3" {
 			want = append(want, v)
 		}
 	}
-	got := s.ExplainSome(ctx, a.Result, []string{"c2", "c1", "elsewhere"})
+	got := s.ExplainSome(ctx, a.Decision, []string{"c2", "c1", "elsewhere"})
 	if diff := cmp.Diff(want, got.Verdicts); diff != "" || got.NoChange != 0 {
 		t.Errorf("%d without a change (-want +got):\n%s", got.NoChange, diff)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if got := s.ExplainSome(ended, a.Result, []string{"c2"}); got.NoChange != 1 || got.Verdicts[0].Reason != want[1].Reason {
+	if got := s.ExplainSome(ended, a.Decision, []string{"c2"}); got.NoChange != 1 || got.Verdicts[0].Reason != want[1].Reason {
 		t.Errorf("without time: %+v", got)
 	}
 }
@@ -87,7 +87,7 @@ func TestExplainSomeHasTenTimeouts(t *testing.T) {
 				}
 				return func() {}
 			}
-			if got := s.ExplainSome(ctx, a.Result, []string{"c1"}); got.NoChange != tc.want || (got.Verdicts[0].SelectedWith == "") != (tc.want > 0) {
+			if got := s.ExplainSome(ctx, a.Decision, []string{"c1"}); got.NoChange != tc.want || (got.Verdicts[0].SelectedWith == "") != (tc.want > 0) {
 				t.Errorf("%+v", got)
 			}
 			if delay := s.AttemptDelay(a.Snapshot.Subject.Placement); (delay > 0) != tc.wantDelay {

@@ -9,28 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Deny gives an attempt the outcome Denied, for a reason.
-func (a *Attempt) Deny(why string) {
-	a.Outcome, a.why, a.Change = Denied, why, &Move{Proposal: a.Target}
-}
-
-// SetChunkSize sets how many candidates one goroutine processes, until restore is called.
-func SetChunkSize(n int) (restore func()) {
-	before := chunkSize
-	chunkSize = n
-	return func() { chunkSize = before }
-}
-
 // ReadySince returns the measurement of a Placement for its next attempt.
 func (s *Scheduler) ReadySince(placement types.NamespacedName) map[string]time.Time {
-	return s.timers[placement].ReadySince
+	return s.memory.of(placement).timers.ReadySince
 }
 
 // Counts returns the counts of the plugins for the next attempt as JSON, one per plugin.
 func (s *Scheduler) Counts() map[string]string {
 	all := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {
-		for _, counter := range s.profiles[name].counters() {
+	for _, name := range slices.Sorted(maps.Keys(s.Profiles)) {
+		for _, counter := range s.Profiles[name].Counters() {
 			if counts := counter.Counts(); counts != nil {
 				text, err := json.Marshal(counts)
 				if err != nil {

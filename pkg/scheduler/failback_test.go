@@ -81,9 +81,9 @@ func (f *failback) expect(clusters string, next time.Duration) {
 	f.policy.Status = *a.SelectionStatus(f.policy)
 	f.inv.Update(f.policy)
 	if f.policy.Spec.TierMode == berthv1alpha1.TierOverflow {
-		f.publish(selected(a.Result)...)
+		f.publish(selected(a.Decision)...)
 	}
-	if diff := cmp.Diff(strings.Fields(clusters), selected(a.Result)); diff != "" {
+	if diff := cmp.Diff(strings.Fields(clusters), selected(a.Decision)); diff != "" {
 		f.t.Errorf("selected at %s (-want +got):\n%s", f.now, diff)
 	}
 	at := a.State.NextAttempt()
@@ -280,7 +280,7 @@ func TestOverflowFailbackIsExplained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newOverflow(t, tc.after)
 			a := f.attempt()
-			for _, v := range f.s.Explain(context.Background(), a.Result, "c2") {
+			for _, v := range f.s.Explain(context.Background(), a.Decision, "c2") {
 				if !strings.Contains(v.Reason, tc.verdict) {
 					t.Errorf("the verdict is %q", v.Reason)
 				}

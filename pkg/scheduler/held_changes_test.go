@@ -9,8 +9,9 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -74,17 +75,17 @@ func TestHeldChanges(t *testing.T) {
 func TestAnswersOutliveFailures(t *testing.T) {
 	tests := map[string]struct {
 		begin, end func(d *desk)
-		want       scheduler.Outcome
+		want       plan.Outcome
 	}{
 		"failed": {
 			begin: func(d *desk) { d.fore.answer = framework.AsStatus(errHubDown) },
 			end:   func(d *desk) { d.fore.answer = nil },
-			want:  scheduler.Failed,
+			want:  plan.Failed,
 		},
 		"waiting": {
 			begin: func(d *desk) { d.fore.answer = awaits },
 			end:   func(d *desk) { d.fore.answer = nil },
-			want:  scheduler.Waiting,
+			want:  plan.Waiting,
 		},
 	}
 	for name, tc := range tests {
@@ -199,8 +200,8 @@ func TestPendingMessages(t *testing.T) {
 				t.Errorf("observed generation %d, want %d", c.ObservedGeneration, d.placement.Generation)
 			}
 			// An event reports it once.
-			if a := d.attempt(); a.PendingEvent() != nil && a.IsNewOutcome() {
-				t.Errorf("reported again: %+v", a.PendingEvent())
+			if a := d.attempt(); report.Pending(a) != nil && report.IsNewOutcome(a) {
+				t.Errorf("reported again: %+v", report.Pending(a))
 			}
 		})
 	}
@@ -209,15 +210,15 @@ func TestPendingMessages(t *testing.T) {
 // TestPendingEvent: each outcome is reported once.
 func TestPendingEvent(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	if a := d.attempt(); a.PendingEvent() != nil {
+	if a := d.attempt(); report.Pending(a) != nil {
 		t.Error("got no event")
 	}
 	d.x.answer = holds
 	d.add("c2")
 	for _, want := range []string{"DecisionHeld", ""} {
 		got := ""
-		if a := d.attempt(); a.PendingEvent() != nil && a.IsNewOutcome() {
-			got = a.PendingEvent().Reason
+		if a := d.attempt(); report.Pending(a) != nil && report.IsNewOutcome(a) {
+			got = report.Pending(a).Reason
 		}
 		if got != want {
 			t.Errorf("events: %q, want %q", got, want)

@@ -27,6 +27,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -182,7 +184,7 @@ type desk struct {
 	t           *testing.T
 	pages       *memoryPages
 	inv         *inventory.Inventory
-	heldChanges *scheduler.HeldChanges
+	heldChanges *scheduler.Memory
 	scheduler   *scheduler.Scheduler
 	x, y        *gate
 	fore        *fore
@@ -222,7 +224,7 @@ func newDesk(t *testing.T, p fixture.PlacementBuilder, clusters ...string) *desk
 // restart forgets all that is not on the hub.
 func (d *desk) restart() {
 	d.t.Helper()
-	d.inv, d.heldChanges, d.requeued = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), nil
+	d.inv, d.heldChanges, d.requeued = inventory.New(inventory.Options{}), scheduler.NewMemory(), nil
 	d.heldChanges.OnChange(func(key types.NamespacedName) { d.requeued = append(d.requeued, key) })
 	handle := &framework.Handle{
 		Pages: d.pages, Assume: d.inv.AssumePage, HeldChanges: d.heldChanges,
@@ -237,7 +239,7 @@ func (d *desk) restart() {
 	for name, args := range d.arguments {
 		defaults.PluginConfig = append(defaults.PluginConfig, config.PluginConfig{Name: name, Args: json.RawMessage(args)})
 	}
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, defaults, registry, handle)
+	profiles, err := plugins.NewProfiles(context.Background(), nil, defaults, registry, handle)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -292,11 +294,10 @@ func (d *desk) write(record *berthv1alpha1.PlacementChange) error {
 }
 
 func (d *desk) recordFirst(_ context.Context, a *scheduler.Attempt) error {
-	writes, err := a.RecordsBefore()
-	if err != nil || len(writes) == 0 {
-		return err
+	if a.Records.Err != nil {
+		return a.Records.Err
 	}
-	for _, record := range writes {
+	for _, record := range a.Records.Before {
 		if err := d.write(record); err != nil {
 			return err
 		}
@@ -419,7 +420,7 @@ func (d *desk) try() (*scheduler.Attempt, *framework.Status) {
 	}
 	if a.Err.IsSuccess() {
 		d.recordAfter(a)
-		a.SetConditions(&d.placement.Status.Conditions)
+		report.SetConditions(a, &d.placement.Status.Conditions)
 		d.inv.Update(d.placement.DeepCopy())
 	}
 	return a, a.Err
@@ -491,3 +492,8 @@ func (d *desk) revision() string {
 func (d *desk) state() string {
 	return d.published() + " | " + d.held() + " | " + d.pending()
 }
+
+// bare only has a name.
+type bare struct{ name string }
+
+func (b bare) Name() string { return b.name }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -40,7 +42,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		"a mode":              {placement: ask().Mode(v1alpha1.PrioritizerPolicyModeType(long)), wantCut: v1alpha1.PlacementConditionMisconfigured},
 		"an expression":       {placement: ask().Predicate(fixture.MatchCEL("'" + strings.Repeat("x", 10_000) + "' + y")), wantCut: ""},
 		"a change": {placement: ask(), wantCut: v1alpha1.PlacementConditionDecisionPending, edit: func(a *scheduler.Attempt) {
-			a.Deny(long)
+			a.Plan.Verdict, a.Change = plan.Verdict{Outcome: plan.Denied, Reason: long}, &plan.Move{Proposal: a.Target}
 		}},
 	}
 	for name, tc := range tests {
@@ -55,7 +57,7 @@ func TestMessagesAreBounded(t *testing.T) {
 				tc.edit(a)
 			}
 			var stored []metav1.Condition
-			a.SetConditions(&stored)
+			report.SetConditions(a, &stored)
 			cut := false
 			for _, c := range append(a.Conditions(), stored...) {
 				if len(c.Message) > v1alpha1.MaxMessageLength || !utf8.ValidString(c.Message) {

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/model"
 )
@@ -67,7 +68,7 @@ func (h *history) restart() {
 	h.fault, h.memory = -1, model.Memory{}
 	h.desk.restart()
 	h.scheduler.WriteRecordsBefore = func(_ context.Context, a *scheduler.Attempt) error {
-		records, err := a.RecordsBefore()
+		records, err := a.Records.Before, a.Records.Err
 		if err == nil && len(records) > 0 {
 			if err = h.writeAll(records); err == nil {
 				a.SetRecorded()
@@ -275,7 +276,7 @@ func (h *history) run() (a *scheduler.Attempt, failed bool) {
 			h.rt.Fatal("the record is not written")
 		}
 	}
-	a.SetConditions(&h.placement.Status.Conditions)
+	report.SetConditions(a, &h.placement.Status.Conditions)
 	h.inv.Update(h.placement.DeepCopy())
 	for name, e := range h.evictions {
 		if len(e.Status.Conditions) == 1 && !slices.Contains(h.listed(), name) {

@@ -41,7 +41,7 @@ func TestWhyNoCandidate(t *testing.T) {
 				d.inv.Update(object.DeepCopyObject().(client.Object))
 			}
 			d.queue = tc.queue
-			r := d.scheduler.Decide(t.Context(), d.snapshot()).Result
+			r := d.scheduler.Decide(t.Context(), d.snapshot()).Decision
 			for cluster, want := range tc.want {
 				if got := r.WhyNoCandidate(cluster); got != want {
 					t.Errorf("%s: %q, want %q", cluster, got, want)

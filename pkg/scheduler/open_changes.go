@@ -2,14 +2,11 @@ package scheduler
 
 import (
 	"context"
-	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // ReserveOpenChanges reserves again for the open changes of Placements, as the attempts before a
@@ -28,48 +25,12 @@ func (s *Scheduler) ReserveOpenChanges(ctx context.Context, placements []types.N
 // reserveOpenChange ignores failures of Reserve, because the first attempt reserves again and
 // reports them.
 func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.Snapshot) {
-	p := openChange(snapshot)
+	p := plan.OpenChange(snapshot)
 	if p == nil {
 		return
 	}
-	pl := snapshot.Subject.Placement
-	profile, _ := s.profileOf(pl)
-	state := framework.NewCycleState(snapshot)
-	for _, plugin := range profile.Reserve {
-		if !countsPermitted(plugin) {
-			_ = guard(ctx, "Reserve", plugin, func() *framework.Status {
-				plugin.Reserve(ctx, state, pl, p)
-				return nil
-			})
-		}
-	}
-	s.storeClaim(snapshot.Subject.Key(), claimFor(p, snapshot.Queue), keepClaim)
-	s.timers[snapshot.Subject.Key()] = timers{uid: pl.UID, profile: profile, reserved: true}
-}
-
-// openChange returns what is left of the change of the open record; nil without one. The selected
-// clusters have no scores.
-func openChange(snapshot *framework.Snapshot) *framework.Proposal {
-	record := changes.History(snapshot.Subject.Records).Open()
-	if record == nil {
-		return nil
-	}
-	added, removed, err := changes.Lists(record)
-	if err != nil {
-		return nil
-	}
-	last := snapshot.Subject.LastNames()
-	p := &framework.Proposal{
-		Clusters: changes.Sorted(slices.Concat(changes.Minus(last, removed), added)),
-		Digest:   record.Spec.To, From: record.Spec.From, Revision: record.Spec.Revision, Cause: record.Spec.Cause,
-	}
-	p.Added, p.Removed = changes.Between(last, p.Clusters)
-	for _, name := range p.Clusters {
-		c := snapshot.Cluster(name)
-		if c == nil {
-			c = framework.NewCluster(&v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, -1)
-		}
-		p.Selected = append(p.Selected, framework.Selection{Cluster: c})
-	}
-	return p
+	profile, _ := s.ProfileOf(snapshot.Subject.Placement)
+	_ = plan.Reserve(ctx, profile, framework.NewCycleState(snapshot), p)
+	s.storeClaim(snapshot.Subject.Key(), plan.ClaimFor(p, snapshot.Queue), plan.KeepClaim)
+	s.memory.reserve(snapshot.Subject, profile)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -280,11 +281,11 @@ func newPanicHub(t *testing.T, clusters int, change ...func(*config.Plugins)) *p
 	for _, one := range change {
 		one(&defaults.Plugins)
 	}
-	profiles, err := scheduler.NewProfiles(t.Context(), nil, defaults, registry, handle)
+	profiles, err := plugins.NewProfiles(t.Context(), nil, defaults, registry, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.scheduler = scheduler.New(profiles, scheduler.NewHeldChanges())
+	h.scheduler = scheduler.New(profiles, scheduler.NewMemory())
 	h.scheduler.StorePublished, h.scheduler.StoreClaim = h.inv.SetPublished, h.inv.Claim
 	h.inv.Update(fixture.Set("s1"))
 	h.inv.Update(fixture.Binding("ns", "s1"))

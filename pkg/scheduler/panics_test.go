@@ -14,6 +14,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -62,8 +64,8 @@ func TestPluginPanics(t *testing.T) {
 		for kind, value := range panicValues {
 			for goroutines, size := range map[string]int{"one goroutine": 1 << 20, "several goroutines": 64} {
 				t.Run(method+" with "+kind+" in "+goroutines, func(t *testing.T) {
-					defer scheduler.SetChunkSize(size)()
 					h := newPanicHub(t, 200)
+					h.scheduler.ChunkSize = size
 					h.attempt()
 					h.add(1)
 					if tc.before != nil {
@@ -74,8 +76,8 @@ func TestPluginPanics(t *testing.T) {
 					h.checkPanic(h.attempt(), tc.fails, want)
 					h.in, h.denies = "", false
 					for range 2 {
-						if a := h.attempt(); a.Failure != nil || a.Err != nil || len(a.PluginEvents()) > 0 {
-							t.Fatalf("the next attempt: %v, %v, %v", a.Failure.Err(), a.Err.Err(), a.PluginEvents())
+						if a := h.attempt(); a.Failure != nil || a.Err != nil || len(report.Plugins(a)) > 0 {
+							t.Fatalf("the next attempt: %v, %v, %v", a.Failure.Err(), a.Err.Err(), report.Plugins(a))
 						}
 					}
 					if n := len(h.snapshot().Subject.LastNames()); n != h.published() || n < 200 || h.counted() != 1 || h.reserved {
@@ -90,8 +92,8 @@ func TestPluginPanics(t *testing.T) {
 // checkPanic checks an attempt in which the plugin panicked.
 func (h *panicHub) checkPanic(a *scheduler.Attempt, fails bool, want string) {
 	h.t.Helper()
-	defer h.scheduler.Release(a.Result)
-	events := a.PluginEvents()
+	defer h.scheduler.Release(a.Decision)
+	events := report.Plugins(a)
 	if len(events) != 1 || events[0].Reason != "PluginPanicked" || events[0].Note != want || events[0].Action != "Panicker" {
 		h.t.Errorf("events %v, want one with %q", events, want)
 	}
@@ -116,7 +118,7 @@ func (h *panicHub) checkPanic(a *scheduler.Attempt, fails bool, want string) {
 	}
 	if a.Failure != nil {
 		var conditions []metav1.Condition
-		a.SetConditions(&conditions)
+		report.SetConditions(a, &conditions)
 		if c := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied); c == nil || c.Status != metav1.ConditionFalse || c.Message != want {
 			h.t.Errorf("PlacementSatisfied is %v", c)
 		}
@@ -133,7 +135,7 @@ func TestPluginPanicsInDryRuns(t *testing.T) {
 				"Decide":       func() *scheduler.Attempt { return h.scheduler.Decide(t.Context(), h.snapshot()) },
 				"DecideInTime": func() *scheduler.Attempt { return h.scheduler.DecideInTime(t.Context(), h.snapshot()) },
 			} {
-				if events := decide().PluginEvents(); len(events) != 1 || events[0].Note != "Panicker: panic in "+method+": boom" {
+				if events := report.Plugins(decide()); len(events) != 1 || events[0].Note != "Panicker: panic in "+method+": boom" {
 					t.Errorf("%s: %v", name, events)
 				}
 			}
@@ -147,7 +149,7 @@ func TestPluginPanicsInExplanations(t *testing.T) {
 	h.inv.Update(ask().Number(1).Obj())
 	a := h.scheduler.Decide(t.Context(), h.snapshot())
 	h.in = "Relax"
-	if verdicts := h.scheduler.Explain(t.Context(), a.Result, ""); len(verdicts) != 2 {
+	if verdicts := h.scheduler.Explain(t.Context(), a.Decision, ""); len(verdicts) != 2 {
 		t.Errorf("verdicts %v", verdicts)
 	}
 }
@@ -198,11 +200,11 @@ func TestHeldChangePanics(t *testing.T) {
 	h.attempt()
 	h.holds = true
 	h.add(1)
-	if a := h.attempt(); a.Outcome != scheduler.Held || h.counted() != 1 {
+	if a := h.attempt(); a.Outcome != plan.Held || h.counted() != 1 {
 		t.Fatalf("outcome %s", a.Outcome)
 	}
 	h.in = "Permit"
-	if a := h.attempt(); a.Outcome != scheduler.Failed || h.counted() != 0 || h.reserved {
+	if a := h.attempt(); a.Outcome != plan.Failed || h.counted() != 0 || h.reserved {
 		t.Errorf("outcome %s, the new cluster counts %d, reserved: %t", a.Outcome, h.counted(), h.reserved)
 	}
 }
@@ -235,7 +237,7 @@ func TestForcesRemovalPanics(t *testing.T) {
 	h.inv.Update(fixture.Cluster("c001").Set("s1").Taint("a", "", v1alpha1.TaintEffectNoSelect).Obj())
 	h.in = "ForcesRemoval"
 	a := h.attempt()
-	if events := a.PluginEvents(); a.Outcome != scheduler.Waiting || h.published() != 2 || len(events) != 1 || events[0].Note != "Panicker: panic in ForcesRemoval: boom" {
+	if events := report.Plugins(a); a.Outcome != plan.Waiting || h.published() != 2 || len(events) != 1 || events[0].Note != "Panicker: panic in ForcesRemoval: boom" {
 		t.Errorf("outcome %s, %d clusters published, events %v", a.Outcome, h.published(), events)
 	}
 }

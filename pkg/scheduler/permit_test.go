@@ -10,8 +10,8 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -216,7 +216,7 @@ func TestDeadlines(t *testing.T) {
 			d := holding(t)
 			tc.then(d)
 			a := d.attemptUntilStable()
-			if a.Outcome != scheduler.Held {
+			if a.Outcome != plan.Held {
 				t.Fatalf("the outcome is %s", a.Outcome)
 			}
 			if diff := cmp.Diff(tc.want, untilOf(a.Holds)); diff != "" {

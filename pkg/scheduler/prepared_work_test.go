@@ -23,13 +23,13 @@ func TestMissingProfileDropsCostlyWork(t *testing.T) {
 	ctx := context.Background()
 	pages := &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}
 	inv := inventory.New(inventory.Options{})
-	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
+	profiles, err := builtin.Profiles(ctx, nil, builtin.Registry(), &framework.Handle{
 		Client: fake.NewFakeClient(), Pages: pages, Assume: inv.AssumePage,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scheduler.New(profiles, scheduler.NewHeldChanges())
+	s := scheduler.New(profiles, scheduler.NewMemory())
 	inv.Update(fixture.Set("s1"))
 	inv.Update(fixture.Binding("ns", "s1"))
 	inv.Update(fixture.Cluster("c").Set("s1").Obj())
@@ -38,7 +38,7 @@ func TestMissingProfileDropsCostlyWork(t *testing.T) {
 	attempt := func() (weak.Pointer[framework.Snapshot], *framework.Status) {
 		s.Prepare(inv.Placement(key))
 		a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
-		s.Release(a.Result)
+		s.Release(a.Decision)
 		return weak.Make(a.Snapshot), a.Failure
 	}
 	old, status := attempt()
@@ -68,13 +68,13 @@ func TestExplainSomeAfterForget(t *testing.T) {
 	ctx := context.Background()
 	pages := &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}
 	inv := fleet(ask().Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "a"`)), fixture.Cluster("a"), fixture.Cluster("b"))
-	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
+	profiles, err := builtin.Profiles(ctx, nil, builtin.Registry(), &framework.Handle{
 		Client: fake.NewFakeClient(), Pages: pages, Assume: inv.AssumePage,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scheduler.New(profiles, scheduler.NewHeldChanges())
+	s := scheduler.New(profiles, scheduler.NewMemory())
 	s.Prepare(inv.Placement(key))
 	a := s.DecideInTime(ctx, inv.Snapshot(key, fixture.Now, nil))
 	if a.Failure != nil {
@@ -86,5 +86,5 @@ func TestExplainSomeAfterForget(t *testing.T) {
 		}
 	}()
 	s.Forget(key)
-	s.ExplainSome(ctx, a.Result, []string{"b"})
+	s.ExplainSome(ctx, a.Decision, []string{"b"})
 }

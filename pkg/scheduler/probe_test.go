@@ -65,7 +65,7 @@ func (p *probe) NormalizeScore(context.Context, *framework.CycleState, *v1alpha1
 func probing(t *testing.T, names string, answers map[string]*framework.Status) (*scheduler.Scheduler, map[string]*probe, *[]string) {
 	t.Helper()
 	calls, probes := &[]string{}, map[string]*probe{}
-	registry, plugins := framework.Registry{}, config.Plugins{}
+	registry, enabled := framework.Registry{}, config.Plugins{}
 	for name := range strings.FieldsSeq(names) {
 		p := &probe{recorder: &recorder{name: name, calls: calls, answers: map[string]*framework.Status{}}}
 		for call, status := range answers {
@@ -75,16 +75,16 @@ func probing(t *testing.T, names string, answers map[string]*framework.Status) (
 		}
 		probes[name] = p
 		registry[name] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return p, nil }
-		plugins.MultiPoint.Enabled = append(plugins.MultiPoint.Enabled, config.Plugin{Name: name})
+		enabled.MultiPoint.Enabled = append(enabled.MultiPoint.Enabled, config.Plugin{Name: name})
 		if name != "a" {
-			plugins.QueueSort.Disabled = append(plugins.QueueSort.Disabled, config.DisabledPlugin{Name: name})
+			enabled.QueueSort.Disabled = append(enabled.QueueSort.Disabled, config.DisabledPlugin{Name: name})
 		}
 	}
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, config.Profile{Plugins: plugins}, registry, nil)
+	profiles, err := enabled.NewProfiles(context.Background(), nil, config.Profile{Plugins: enabled}, registry, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scheduler.New(profiles, scheduler.NewHeldChanges()), probes, calls
+	return scheduler.New(profiles, scheduler.NewMemory()), probes, calls
 }
 
 func (p *probe) Reserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {

@@ -17,6 +17,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -95,17 +98,17 @@ func TestPublish(t *testing.T) {
 			ctx := context.Background()
 			var calls []string
 			registry := framework.Registry{lifecycle.PrioritySortName: lifecycle.NewPrioritySort}
-			plugins := []config.Plugin{{Name: lifecycle.PrioritySortName}}
+			enabled := []config.Plugin{{Name: lifecycle.PrioritySortName}}
 			for _, p := range []*recorder{{"a", &calls, tc.a}, {"b", &calls, tc.b}} {
 				registry[p.name] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return p, nil }
-				plugins = append(plugins, config.Plugin{Name: p.name})
+				enabled = append(enabled, config.Plugin{Name: p.name})
 			}
-			defaults := config.Profile{Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: plugins}}}
-			profiles, err := scheduler.NewProfiles(ctx, nil, defaults, registry, nil)
+			defaults := config.Profile{Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: enabled}}}
+			profiles, err := plugins.NewProfiles(ctx, nil, defaults, registry, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := scheduler.New(profiles, scheduler.NewHeldChanges())
+			s := scheduler.New(profiles, scheduler.NewMemory())
 			inv := fleet(ask(), fixture.Cluster("c1"))
 			if tc.unchanged {
 				inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("c1").Obj())
@@ -119,7 +122,7 @@ func TestPublish(t *testing.T) {
 				t.Errorf("failed with %v, want %q", failure.Err(), tc.wantErr)
 			}
 			var deadlines map[string]time.Time
-			if a.Outcome == scheduler.Held {
+			if a.Outcome == plan.Held {
 				deadlines = untilOf(a.Holds)
 			}
 			if !strings.Contains(a.Message(), tc.wantPending) || tc.wantPending == "" && a.Message() != "" {
@@ -133,9 +136,10 @@ func TestPublish(t *testing.T) {
 }
 
 // eventsOf renders the events of some writes as "type reason related: note".
-func eventsOf(r *scheduler.Result, restores bool, writes ...framework.PageWrite) []string {
+func eventsOf(r *scheduler.Attempt, restores bool, writes ...framework.PageWrite) []string {
 	var all []string
-	for _, e := range r.Events(&framework.Proposal{Writes: writes, Restores: restores, Outcome: framework.Outcome{Changed: true}}) {
+	r.Step = &framework.Proposal{Writes: writes, Restores: restores, Outcome: framework.Outcome{Changed: true}}
+	for _, e := range report.Writes(r) {
 		all = append(all, fmt.Sprintf("%s %s/%s %s: %s", e.Type, e.Reason, e.Action, e.Related.Name, e.Note))
 	}
 	return all
@@ -193,14 +197,15 @@ func TestEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 			r.Failure = tc.failure
-			if diff := cmp.Diff(tc.want, eventsOf(r.Result, tc.restores, tc.writes...)); diff != "" {
+			if diff := cmp.Diff(tc.want, eventsOf(r, tc.restores, tc.writes...)); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})
 	}
 	t.Run("the same clusters as before: silence", func(t *testing.T) {
 		r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
-		if got := r.Events(&framework.Proposal{Writes: []framework.PageWrite{{Page: page("one", "c1"), DecisionsChanged: true}}}); got != nil {
+		r.Step = &framework.Proposal{Writes: []framework.PageWrite{{Page: page("one", "c1"), DecisionsChanged: true}}}
+		if got := report.Writes(r); got != nil {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -215,9 +220,10 @@ func TestLongNotesAreCut(t *testing.T) {
 	}
 	r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 	page := fixture.Page("ns", "p-decision-1").Of("p").Lists("a-cluster-000").Obj()
-	events := r.Events(&framework.Proposal{
+	r.Step = &framework.Proposal{
 		Writes: []framework.PageWrite{{Page: page, DecisionsChanged: true}}, Outcome: framework.Outcome{Changed: true},
-	})
+	}
+	events := report.Writes(r)
 	if len(events) != 2 {
 		t.Fatalf("%d events, want an update and the scores", len(events))
 	}

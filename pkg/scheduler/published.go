@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // published returns the published decision after all writes of the step succeeded; nil if it is the
@@ -23,11 +25,11 @@ func (a *Attempt) published() *framework.Published {
 		Generation: before.Generation, Profile: before.Profile, ScoresAt: before.ScoresAt, Revision: max(before.Revision, p.Revision),
 		SinceStart: before.SinceStart,
 	}
-	if a.ScoresWritten(p) {
+	if a.ScoresWritten() {
 		next.ScoresAt = a.Snapshot.Now
 	}
-	if p == a.Target {
-		next.Generation, next.Profile = subject.Placement.Generation, ProfileName(subject.Placement)
+	if a.Publication == plan.Whole {
+		next.Generation, next.Profile = subject.Placement.Generation, decide.ProfileName(subject.Placement)
 	}
 	if before.Digest == p.Digest {
 		next.Names = before.Names
@@ -51,7 +53,7 @@ func (a *Attempt) published() *framework.Published {
 func (a *Attempt) republishes(before *framework.Published) bool {
 	pl := a.Snapshot.Subject.Placement
 	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest &&
-		(a.Step != a.Target || before.Generation == pl.Generation && before.Profile == ProfileName(pl))
+		(a.Publication != plan.Whole || before.Generation == pl.Generation && before.Profile == decide.ProfileName(pl))
 }
 
 // pagesAfter returns the pages after the step's writes, by name, and the names of written pages.
@@ -69,14 +71,9 @@ func (a *Attempt) pagesAfter() (pages map[string]*v1alpha1.PlacementDecision, wr
 	return pages, written
 }
 
-// ScoresWritten reports whether the writes of the Proposal published scores.
-func (a *Attempt) ScoresWritten(p *framework.Proposal) bool {
+// ScoresWritten reports whether the writes of the step published scores.
+func (a *Attempt) ScoresWritten() bool {
 	// New pages contain scores, too, so scoreRateLimit starts again.
 	byScore := a.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
-	return len(p.Writes) > 0 && (p.Outcome.ScoresWritten || byScore)
-}
-
-func contains(sorted []string, name string) bool {
-	_, found := slices.BinarySearch(sorted, name)
-	return found
+	return len(a.Step.Writes) > 0 && (a.Step.Outcome.ScoresWritten || byScore)
 }

@@ -8,7 +8,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // TestSupersededIsWrittenOnce: a held change that supersedes another ends that record once, with
@@ -112,7 +112,7 @@ func TestLostStatusOfARecord(t *testing.T) {
 	}
 	d.restart()
 	a := d.attemptUntilStable()
-	if a.Outcome != scheduler.Unchanged || d.phase(revision) != berthv1alpha1.PhasePublished {
+	if a.Outcome != plan.Unchanged || d.phase(revision) != berthv1alpha1.PhasePublished {
 		t.Errorf("the outcome is %s, the phase %s", a.Outcome, d.phase(revision))
 	}
 }

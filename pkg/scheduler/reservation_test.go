@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -73,7 +73,7 @@ func TestHeldChangeKeepsQuota(t *testing.T) {
 	delete(f.due, p0)
 	f.attempt(p1)
 	f.run(20)
-	if f.outcomes[p0] != scheduler.Unchanged || f.outcomes[p1] != scheduler.Held {
+	if f.outcomes[p0] != plan.Unchanged || f.outcomes[p1] != plan.Held {
 		t.Errorf("got %v, want p0 Unchanged and p1 Held", f.outcomes)
 	}
 }

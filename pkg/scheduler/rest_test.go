@@ -25,6 +25,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -46,7 +48,7 @@ type fleetAtRest struct {
 	// due are the times of the next attempts.
 	due      map[inventory.Key]time.Time
 	attempts int
-	outcomes map[inventory.Key]scheduler.Outcome
+	outcomes map[inventory.Key]plan.Outcome
 }
 
 // queuesOfTwo limits the namespace to two clusters.
@@ -72,9 +74,9 @@ func newFleetAtRest(t *testing.T, withQueue bool, answer *framework.Status, refu
 // start starts a controller with the hub's objects, which knows nothing else.
 func (f *fleetAtRest) start() {
 	f.t.Helper()
-	f.due, f.outcomes, f.queues = map[inventory.Key]time.Time{}, map[inventory.Key]scheduler.Outcome{}, nil
+	f.due, f.outcomes, f.queues = map[inventory.Key]time.Time{}, map[inventory.Key]plan.Outcome{}, nil
 	f.inv = inventory.New(inventory.Options{OnAffected: f.enqueue, Reads: func(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }})
-	held := scheduler.NewHeldChanges()
+	held := scheduler.NewMemory()
 	held.OnChange(func(key types.NamespacedName) { f.enqueue([]inventory.Key{key}) })
 	handle := &framework.Handle{
 		Pages: f.pages, Assume: f.inv.AssumePage, Announce: f.inv.Announce,
@@ -91,7 +93,7 @@ func (f *fleetAtRest) start() {
 		return f.gate, nil
 	}
 	defaults.Plugins.MultiPoint.Enabled = append(defaults.Plugins.MultiPoint.Enabled, config.Plugin{Name: "x"})
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, defaults, registry, handle)
+	profiles, err := plugins.NewProfiles(context.Background(), nil, defaults, registry, handle)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -151,7 +153,7 @@ func (f *fleetAtRest) enqueue(keys []inventory.Key) {
 }
 
 func (f *fleetAtRest) writeRecords(_ context.Context, a *scheduler.Attempt) error {
-	writes, err := a.RecordsBefore()
+	writes, err := a.Records.Before, a.Records.Err
 	for _, record := range writes {
 		f.version++
 		record.ResourceVersion, record.UID = fmt.Sprint(f.version), types.UID(record.Name)

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // archive is a desk whose records are written later, merged, and deleted as the controller does.
@@ -52,7 +53,7 @@ func (d *archive) restart() {
 	d.flush()
 	d.desk.restart()
 	d.scheduler.WriteRecordsBefore = func(ctx context.Context, a *scheduler.Attempt) error {
-		if writes, err := a.RecordsBefore(); err != nil || len(writes) == 0 {
+		if writes, err := a.Records.Before, a.Records.Err; err != nil || len(writes) == 0 {
 			return err
 		}
 		d.flush()
@@ -124,7 +125,7 @@ func (d *archive) run() *scheduler.Attempt {
 		}
 		d.unwritten, d.revision, d.at = &change, revision, d.now
 	}
-	a.SetConditions(&d.placement.Status.Conditions)
+	report.SetConditions(a, &d.placement.Status.Conditions)
 	d.inv.Update(d.placement.DeepCopy())
 	listed := d.names()
 	for _, name := range listed {

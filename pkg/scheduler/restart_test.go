@@ -87,7 +87,7 @@ func (f *crowd) start() {
 	f.t.Helper()
 	f.inv = inventory.New(inventory.Options{})
 	handle := &framework.Handle{Pages: f.pages, Assume: f.inv.AssumePage}
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), handle)
+	profiles, err := builtin.Profiles(context.Background(), nil, builtin.Registry(), handle)
 	if err != nil {
 		f.t.Fatal(err)
 	}

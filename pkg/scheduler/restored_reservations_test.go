@@ -13,8 +13,8 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -26,7 +26,7 @@ func (f *fleetAtRest) hold(b fixture.PlacementBuilder) {
 	f.store(b.Obj())
 	f.run(20)
 	f.gate.answer = nil
-	if f.outcomes[p0] != scheduler.Held {
+	if f.outcomes[p0] != plan.Held {
 		f.t.Fatalf("p0 is %s, want Held", f.outcomes[p0])
 	}
 }
@@ -42,7 +42,7 @@ func (f *fleetAtRest) roll() {
 	f.clock.Step(time.Hour)
 	f.store(fixture.Placement("ns", "p0").Number(2).Generation(2).Predicate(clusters("c2", "c3")).Obj())
 	f.run(20)
-	if f.outcomes[p0] != scheduler.Progressing {
+	if f.outcomes[p0] != plan.Progressing {
 		f.t.Fatalf("p0 is %s, want Progressing", f.outcomes[p0])
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -122,7 +123,7 @@ func TestRealCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := s.decide(t)
 			var conditions []metav1.Condition
-			a.SetConditions(&conditions)
+			report.SetConditions(a, &conditions)
 			for _, c := range conditions {
 				if got := fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message); c.Type == v1alpha1.PlacementConditionSatisfied && got != s.want {
 					t.Errorf("got  %s\nwant %s", got, s.want)
@@ -155,7 +156,7 @@ func TestRealVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := situation{placement: tc.placement}
-			for _, v := range newScheduler(t).Explain(context.Background(), s.decide(t).Result, "") {
+			for _, v := range newScheduler(t).Explain(context.Background(), s.decide(t).Decision, "") {
 				if want, ok := tc.want[v.Cluster]; ok && v.Reason != want {
 					t.Errorf("%s: %q, want %q", v.Cluster, v.Reason, want)
 				}
@@ -211,7 +212,7 @@ func TestPartialAdvice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := situation{placement: tc.placement}
 			var got []string
-			for _, advice := range newScheduler(t).Advise(context.Background(), s.decide(t).Result) {
+			for _, advice := range newScheduler(t).Advise(context.Background(), s.decide(t).Decision) {
 				got = append(got, advice.Note)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

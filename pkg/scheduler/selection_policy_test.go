@@ -31,7 +31,7 @@ func TestExplainLargeGroups(t *testing.T) {
 	s := newScheduler(t)
 	a := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 	begin := clock.RealClock{}.Now()
-	verdicts := s.Explain(context.Background(), a.Result, "")
+	verdicts := s.Explain(context.Background(), a.Decision, "")
 	if took := (clock.RealClock{}).Since(begin); took > 5*time.Second {
 		t.Errorf("took %s", took)
 	}
@@ -64,7 +64,7 @@ func TestTooManyTiersAndGroups(t *testing.T) {
 			inv.Update(selectionPolicy(tc.spec))
 			s := newScheduler(t)
 			a := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
-			s.Explain(context.Background(), a.Result, "")
+			s.Explain(context.Background(), a.Decision, "")
 			if got := a.Failure.Reason(); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

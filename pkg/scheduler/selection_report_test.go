@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -22,7 +23,7 @@ func resilientScheduler(t *testing.T, args string) *scheduler.Scheduler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := scheduler.NewProfiles(context.Background(), c, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(context.Background(), c, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestResilientCondition(t *testing.T) {
 			inv := fleet(tc.placement.Generation(7), fixture.Cluster("a").Label("a", "x"), fixture.Cluster("b").Label("a", "y"))
 			a := resilientScheduler(t, tc.args).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 			conditions := []metav1.Condition{{Type: v1alpha1.PlacementConditionResilient, Status: metav1.ConditionTrue, Message: was}}
-			a.SetConditions(&conditions)
+			report.SetConditions(a, &conditions)
 			got := ""
 			if c := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionResilient); c != nil {
 				got = c.Message

@@ -120,7 +120,7 @@ func TestSelectionVerdicts(t *testing.T) {
 				inv.Update(o)
 			}
 			r := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
-			verdicts := s.Explain(context.Background(), r.Result, "c1")
+			verdicts := s.Explain(context.Background(), r.Decision, "c1")
 			if len(verdicts) != 1 {
 				t.Fatalf("%d verdicts: %v", len(verdicts), r.Failure)
 			}
@@ -262,7 +262,7 @@ func TestNamesTellNothing(t *testing.T) {
 			for i := range status.Conditions {
 				status.Conditions[i].LastTransitionTime = metav1.Time{}
 			}
-			text, err := json.MarshalIndent([]any{status, a.Conditions(), a.Intents, a.Message(), s.Explain(context.Background(), a.Result, ""), s.Explain(context.Background(), a.Result, "x")}, "", " ")
+			text, err := json.MarshalIndent([]any{status, a.Conditions(), a.Intents, a.Message(), s.Explain(context.Background(), a.Decision, ""), s.Explain(context.Background(), a.Decision, "x")}, "", " ")
 			if err != nil {
 				t.Fatal(err)
 			}

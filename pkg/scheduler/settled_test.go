@@ -11,6 +11,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -164,7 +165,7 @@ func TestSettlesNotWithEndedReservations(t *testing.T) {
 			t.Fatal(a.Err.Err())
 		}
 		pl := d.placement.DeepCopy()
-		a.SetConditions(&pl.Status.Conditions)
+		report.SetConditions(a, &pl.Status.Conditions)
 		d.placement = pl
 		d.inv.AssumePlacement(pl.DeepCopy())
 		d.inv.Settle(a.Snapshot, a.Settled())

@@ -13,6 +13,8 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -401,7 +403,7 @@ func TestProgressDeadline(t *testing.T) {
 		if got := string(c.Status) + " " + c.Reason; got != want {
 			t.Errorf("the condition is %s, want %s", got, want)
 		}
-		if event := a.StuckEvent(); (event != nil) != wantEvent {
+		if event := report.Stuck(a); (event != nil) != wantEvent {
 			t.Errorf("the event is %v", event)
 		}
 	}
@@ -410,7 +412,7 @@ func TestProgressDeadline(t *testing.T) {
 	d.restart()
 	d.now = d.now.Add(time.Second)
 	a = d.tryWithoutStatus()
-	if event := a.StuckEvent(); event == nil || !strings.Contains(event.Note, "Change 2: 0 of 0 added, 0 of 1 removed; no progress since 2") {
+	if event := report.Stuck(a); event == nil || !strings.Contains(event.Note, "Change 2: 0 of 0 added, 0 of 1 removed; no progress since 2") {
 		t.Errorf("the event is %+v", event)
 	}
 	expect("False ProgressDeadlineExceeded", true)
@@ -553,7 +555,7 @@ func TestPin(t *testing.T) {
 		d.attemptUntilStable()
 		d.expect("p-decision-1: a b |  | ")
 		verdicts := map[string]string{}
-		for _, v := range d.scheduler.Explain(t.Context(), d.scheduler.Decide(t.Context(), d.snapshot()).Result, "") {
+		for _, v := range d.scheduler.Explain(t.Context(), d.scheduler.Decide(t.Context(), d.snapshot()).Decision, "") {
 			verdicts[v.Cluster] = v.Reason
 		}
 		for name, want := range map[string]string{"c": "rank 3 of 6, 2 selected", "x": "rank 4 of 6, not in pinned revision 1"} {
@@ -628,7 +630,7 @@ func TestReservedWhileProgressing(t *testing.T) {
 	d.tier("silver", "c")
 	d.tier("gold", "z")
 	a := d.attempt()
-	if got := len(a.Change.Selected); a.Outcome != scheduler.Progressing || got != len(a.Change.Clusters) {
+	if got := len(a.Change.Selected); a.Outcome != plan.Progressing || got != len(a.Change.Clusters) {
 		t.Errorf("%s: %d of %d clusters are reserved", a.Outcome, got, len(a.Change.Clusters))
 	}
 }
@@ -640,7 +642,7 @@ func TestFirstChangeGoesOn(t *testing.T) {
 	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
 	d.tier("gold", "b")
 	d.pages.refuse = func(string) error { return errHubDown }
-	if a, failure := d.try(); failure.IsSuccess() || a.Outcome != scheduler.Progressing {
+	if a, failure := d.try(); failure.IsSuccess() || a.Outcome != plan.Progressing {
 		t.Fatalf("the outcome is %s, %v", a.Outcome, failure)
 	}
 	d.pages.refuse = nil

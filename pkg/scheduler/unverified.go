@@ -5,48 +5,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
-
-// unverified are the attempts whose last step failed, by Placement. Its writes may have succeeded
-// if only the response was lost.
-type unverified struct {
-	mu       sync.Mutex
-	attempts map[types.NamespacedName]*Attempt
-}
-
-func (u *unverified) put(a *Attempt) {
-	a.keptScores = a.scoreNote()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.attempts == nil {
-		u.attempts = map[types.NamespacedName]*Attempt{}
-	}
-	u.attempts[a.Snapshot.Subject.Key()] = a
-}
-
-// take removes and returns the attempt of the same Placement (same UID); nil if there is none.
-func (u *unverified) take(subject *framework.Subject) *Attempt {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	a := u.attempts[subject.Key()]
-	delete(u.attempts, subject.Key())
-	if a == nil || a.Snapshot.Subject.Placement.UID != subject.Placement.UID {
-		return nil
-	}
-	return a
-}
-
-func (u *unverified) forget(key types.NamespacedName) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.attempts, key)
-}
 
 var errVerified = errors.New("pages were read again after a failed write; the Placement is decided again")
 
@@ -56,13 +19,13 @@ var errVerified = errors.New("pages were read again after a failed write; the Pl
 func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.Status {
 	subject := a.Snapshot.Subject
 	found := map[string]*v1alpha1.PlacementDecision{}
-	for _, plugin := range a.profile.Bind {
+	for _, plugin := range a.Profile.Bind {
 		verifier, ok := plugin.(framework.BindVerifier)
 		if !ok {
 			continue
 		}
 		var pages map[string]*v1alpha1.PlacementDecision
-		failure := guard(ctx, "Verify", plugin, func() *framework.Status {
+		failure := plugins.Call(ctx, "Verify", plugin, func() *framework.Status {
 			var err error
 			pages, err = verifier.Verify(ctx, subject.Placement)
 			return framework.AsStatus(err)
@@ -72,7 +35,7 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 		}
 		maps.Copy(found, pages)
 	}
-	earlier := s.unverified.take(subject)
+	earlier := s.memory.takeUnverified(subject)
 	if earlier != nil && earlier.isPublished(subject, found) {
 		a.Earlier = earlier
 		s.finish(ctx, earlier, found)
@@ -118,7 +81,7 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1
 	}
 	a.Err = nil
 	stored := a.claim
-	s.postBind(ctx, a, a.Step)
+	s.postBind(ctx, a)
 	s.storeClaim(a.Snapshot.Subject.Key(), a.claim, stored)
 	s.setPublished(a, a.published())
 }
@@ -126,15 +89,5 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1
 // FoundWrites returns the writes of the step whose responses were lost.
 func (a *Attempt) FoundWrites() []framework.PageWrite { return a.Step.Writes[a.foundFrom:] }
 
-// FoundEvents returns the events about FoundWrites. One with the scores is among them unless an
-// earlier write of the step already had it.
-func (a *Attempt) FoundEvents() []Event {
-	before, found := *a.Step, *a.Step
-	before.Writes, found.Writes = a.Step.Writes[:a.foundFrom], a.FoundWrites()
-	events := a.Events(&found)
-	isScores := func(e Event) bool { return e.Reason == scoreUpdate }
-	if slices.ContainsFunc(a.Events(&before), isScores) {
-		events = slices.DeleteFunc(events, isScores)
-	}
-	return events
-}
+// WrittenBefore returns the writes of the step before FoundWrites.
+func (a *Attempt) WrittenBefore() []framework.PageWrite { return a.Step.Writes[:a.foundFrom] }

@@ -328,7 +328,7 @@ func TestAnotherProfileIsAnEdit(t *testing.T) {
 	d := governed(t, 3, nothing)
 	handle := &framework.Handle{Pages: d.pages, Assume: d.inv.AssumePage, HeldChanges: d.heldChanges}
 	lenient := config.Profile{Name: "lenient", Plugins: config.Plugins{MultiPoint: config.PluginSet{Disabled: []config.DisabledPlugin{{Name: "TaintToleration"}}}}}
-	profiles, err := scheduler.NewProfiles(t.Context(), &config.PlacementSchedulerConfiguration{Profiles: []config.Profile{lenient}}, builtin.DefaultProfile(), builtin.Registry(), handle)
+	profiles, err := builtin.Profiles(t.Context(), &config.PlacementSchedulerConfiguration{Profiles: []config.Profile{lenient}}, builtin.Registry(), handle)
 	if err != nil {
 		t.Fatal(err)
 	}

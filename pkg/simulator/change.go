@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/lifecycle"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // Comparison is the effect of a change on all Placements of a hub.
@@ -173,7 +173,7 @@ func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outc
 	}
 	o.published = clustersOn(o.pages)
 	if d.Attempt != nil {
-		o.held = d.Outcome == scheduler.Held
+		o.held = d.Outcome == plan.Held
 		for _, c := range d.Conditions() {
 			o.conditions = append(o.conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 		}

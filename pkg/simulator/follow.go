@@ -77,7 +77,7 @@ func (t *Taken) Attempt(ctx context.Context, visit func(*scheduler.Attempt)) (sk
 	if d.skipped != "" {
 		return d.skipped, nil
 	}
-	defer t.simulator.scheduler.Release(d.Result)
+	defer t.simulator.scheduler.Release(d.Decision)
 	visit(d.Attempt)
 	return "", nil
 }

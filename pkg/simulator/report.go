@@ -10,7 +10,10 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // Report is the result for one Placement, as `berth simulate -o json` prints it.
@@ -30,7 +33,7 @@ type Answer struct {
 	// Counts are the numbers of candidates by reason: those selected first, then those excluded, in
 	// the order of the filters.
 	Counts                   []berthv1alpha1.ReasonCount    `json:"-"`
-	FilterResults            []scheduler.FilterResult       `json:"filterResults"`
+	FilterResults            []decide.FilterResult          `json:"filterResults"`
 	PrioritizerScores        map[string]PrioritizerScores   `json:"prioritizerScores"`
 	Scores                   map[string]int64               `json:"scores"`
 	Ranking                  []string                       `json:"ranking"`
@@ -113,7 +116,7 @@ func (p *Pending) StateOf(cluster string) string {
 }
 
 // InSteps reports whether the change is published in steps, and not held or refused.
-func (p *Pending) InSteps() bool { return p.Reason == string(scheduler.Progressing) }
+func (p *Pending) InSteps() bool { return p.Reason == string(plan.Progressing) }
 
 // Event is one event regarding the Placement.
 type Event struct {
@@ -124,7 +127,7 @@ type Event struct {
 	Note    string `json:"note"`
 }
 
-func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdict) *Report {
+func newReport(placement string, r *decide.Decision, verdicts []framework.Verdict) *Report {
 	a := &Answer{
 		AvailableClusters: r.CandidateNames(),
 		FilterResults:     r.FilterResults(),
@@ -158,7 +161,7 @@ func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdi
 	return &Report{Placement: placement, Answer: a}
 }
 
-func counts(r *scheduler.Result) []berthv1alpha1.ReasonCount {
+func counts(r *decide.Decision) []berthv1alpha1.ReasonCount {
 	var all []berthv1alpha1.ReasonCount
 	add := func(reason string, clusters int) {
 		if clusters > 0 {
@@ -183,7 +186,7 @@ func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, attempt *s
 		a.add(page.Object(pl))
 	}
 	a.GroupStatus = append(a.GroupStatus, plan.GroupStatus()...)
-	for _, e := range attempt.Events(attempt.Step) {
+	for _, e := range report.Writes(attempt) {
 		a.Events = append(a.Events, Event{e.Type, e.Reason, e.Action, e.Related.Name, e.Note})
 	}
 	if t := attempt.State.Requeue(); !t.IsZero() {
@@ -195,16 +198,16 @@ func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, attempt *s
 // pending adds the change that cannot be published now, or not whole, if there is one, and the
 // conditions meanwhile.
 func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
-	if attempt.Effects().Pending == "" && attempt.Outcome != scheduler.Progressing {
+	if attempt.Effects().Pending == "" && attempt.Outcome != plan.Progressing {
 		return
 	}
 	a.Pending = &Pending{
 		Reason: string(attempt.Outcome), Message: attempt.Message(),
 		Added: append([]string{}, attempt.Change.Added...), Removed: append([]string{}, attempt.Change.Removed...),
-		Moving: attempt.Moving(),
+		Moving: report.Moving(attempt),
 	}
 	conditions := pl.Status.DeepCopy().Conditions
-	attempt.SetConditions(&conditions)
+	report.SetConditions(attempt, &conditions)
 	a.Conditions = Conditions{}
 	for _, c := range conditions {
 		a.Conditions = append(a.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message})

@@ -17,7 +17,9 @@ import (
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // Simulator decides Placements offline with the engine that the controller runs.
@@ -76,7 +78,7 @@ func newEngine(ctx context.Context, o Options) (*scheduler.Scheduler, error) {
 	if err := registry.Merge(o.Plugins); err != nil {
 		return nil, err
 	}
-	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{})
+	profiles, err := builtin.Profiles(ctx, o.Config, registry, &framework.Handle{})
 	if err != nil {
 		return nil, fmt.Errorf("building the profiles: %w", err)
 	}
@@ -94,7 +96,7 @@ func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Repo
 	if err != nil {
 		return nil, err
 	}
-	return t.report(ctx, func(r *scheduler.Result) []framework.Verdict { return s.scheduler.Explain(ctx, r, "") })
+	return t.report(ctx, func(r *decide.Decision) []framework.Verdict { return s.scheduler.Explain(ctx, r, "") })
 }
 
 // nearest is for how many clusters Explain looks for changes if too many were not selected.
@@ -113,12 +115,12 @@ func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, clust
 // Explain is Simulator.Explain on the state that was taken.
 func (t *Taken) Explain(ctx context.Context, cluster string) (*Report, error) {
 	s, noCandidate := t.simulator, ""
-	report, err := t.report(ctx, func(r *scheduler.Result) []framework.Verdict {
+	report, err := t.report(ctx, func(r *decide.Decision) []framework.Verdict {
 		verdicts := s.scheduler.Explain(ctx, r, cluster)
 		if cluster != "" {
 			noCandidate = r.WhyNoCandidate(cluster)
 		}
-		if cluster != "" || r.Failure != nil || r.Candidates()-len(r.Selected) <= scheduler.MaxSelectedWith {
+		if cluster != "" || r.Failure != nil || r.Candidates()-len(r.Selected) <= decide.MaxSelectedWith {
 			return verdicts
 		}
 		changes := map[string]string{}
@@ -149,7 +151,7 @@ func (s *Simulator) Outline(ctx context.Context, key types.NamespacedName) (*Rep
 func (t *Taken) Outline(ctx context.Context) (*Report, error) { return t.report(ctx, nil) }
 
 // report also has advice if there are verdicts.
-func (t *Taken) report(ctx context.Context, verdicts func(*scheduler.Result) []framework.Verdict) (*Report, error) {
+func (t *Taken) report(ctx context.Context, verdicts func(*decide.Decision) []framework.Verdict) (*Report, error) {
 	d, err := t.decide(ctx)
 	if err != nil {
 		return nil, err
@@ -160,8 +162,8 @@ func (t *Taken) report(ctx context.Context, verdicts func(*scheduler.Result) []f
 	if verdicts == nil {
 		return reportOf(d.Attempt, d.plan, nil), nil
 	}
-	report := reportOf(d.Attempt, d.plan, verdicts(d.Result))
-	report.Intents = append(slices.Clone(report.Intents), t.simulator.scheduler.Advise(ctx, d.Result)...)
+	report := reportOf(d.Attempt, d.plan, verdicts(d.Decision))
+	report.Intents = append(slices.Clone(report.Intents), t.simulator.scheduler.Advise(ctx, d.Decision)...)
 	return report, nil
 }
 
@@ -176,7 +178,7 @@ func ReportOf(a *scheduler.Attempt, verdicts []framework.Verdict) (*Report, erro
 
 func reportOf(a *scheduler.Attempt, plan decisions.Plan, verdicts []framework.Verdict) *Report {
 	subject := a.Snapshot.Subject
-	report := newReport(subject.Key().String(), a.Result, verdicts)
+	report := newReport(subject.Key().String(), a.Decision, verdicts)
 	if a.Step == nil {
 		report.published(subject)
 	} else {
@@ -191,7 +193,7 @@ func reportOf(a *scheduler.Attempt, plan decisions.Plan, verdicts []framework.Ve
 func planOf(a *scheduler.Attempt) (decisions.Plan, error) {
 	key := a.Snapshot.Subject.Key()
 	switch {
-	case a.Outcome == scheduler.Failed:
+	case a.Outcome == plan.Failed:
 		return decisions.Plan{}, fmt.Errorf("deciding %s: %w", key, a.Err.Err())
 	case a.Step == nil:
 		return decisions.Plan{}, nil

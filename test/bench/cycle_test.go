@@ -59,7 +59,7 @@ func newHub(c int, p fixture.PlacementBuilder) *inventory.Inventory {
 }
 
 func newScheduler(b *testing.B) *scheduler.Scheduler {
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(context.Background(), nil, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func cycles(b *testing.B, inv *inventory.Inventory, c int) {
 		if len(r.Selected) != 3 {
 			b.Fatalf("selected %d clusters", len(r.Selected))
 		}
-		s.Release(r.Result)
+		s.Release(r.Decision)
 	}
 	decide()
 	allocations := allocationsOf(change, decide)

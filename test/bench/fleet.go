@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -44,7 +45,7 @@ type Fleet struct {
 	tainted []int
 	// now is the time of decisions; decided is called with each of them, if it is not nil.
 	now     time.Time
-	decided func(*scheduler.Attempt)
+	decided func(*plan.Plan)
 }
 
 // NewFleet builds one in which nothing is decided; the same numbers give the same fleet.
@@ -115,7 +116,7 @@ func (f *Fleet) newCluster(n int) *v1alpha1.ManagedCluster {
 
 // Restart forgets what the scheduler remembers of earlier cycles, as a new process does.
 func (f *Fleet) Restart() error {
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(context.Background(), nil, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		return fmt.Errorf("building profiles: %w", err)
 	}
@@ -143,9 +144,9 @@ func (f *Fleet) Decide(keys []inventory.Key) error {
 
 func (f *Fleet) decide(key inventory.Key) error {
 	r := f.scheduler.Decide(context.Background(), f.Inventory.Snapshot(key, f.now, nil))
-	defer f.scheduler.Release(r.Result)
+	defer f.scheduler.Release(r.Decision)
 	if f.decided != nil {
-		f.decided(r)
+		f.decided(r.Plan)
 	}
 	if len(r.Selected) != 3 {
 		return fmt.Errorf("%d clusters are selected: %w", len(r.Selected), r.Failure.Err())

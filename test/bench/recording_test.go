@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/replay"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -37,7 +37,7 @@ func BenchmarkRecordedDay(b *testing.B) {
 			b.Fatal(err)
 		}
 		decisions := 0
-		fleet.decided = func(a *scheduler.Attempt) { decisions++; r.Decided(replay.DecisionOf(a), nil) }
+		fleet.decided = func(p *plan.Plan) { decisions++; r.Decided(replay.DecisionOf(p), nil) }
 		fleet.Inventory.Started()
 		r.Begin(fleet.Inventory)
 		ctx, end := context.WithCancel(b.Context())

@@ -77,7 +77,7 @@ func resilientCycles(b *testing.B, args string, clusters, regions int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	profiles, err := scheduler.NewProfiles(context.Background(), c, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(context.Background(), c, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,6 +89,6 @@ func resilientCycles(b *testing.B, args string, clusters, regions int) {
 		if reported := len(a.Conditions()) == 3; reported != (args != "{}") {
 			b.Fatalf("%d conditions", len(a.Conditions()))
 		}
-		engine.Release(a.Result)
+		engine.Release(a.Decision)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -41,10 +41,10 @@ func BenchmarkStep(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				a := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
-				if a.Outcome != scheduler.Progressing || len(a.Step.Clusters) != 4 {
+				if a.Outcome != plan.Progressing || len(a.Step.Clusters) != 4 {
 					b.Fatalf("%s: %+v", a.Outcome, a.Step)
 				}
-				s.Release(a.Result)
+				s.Release(a.Decision)
 			}
 		})
 	}

@@ -51,7 +51,7 @@ func verifyRecording(ctx context.Context, spec, dir string) {
 func ExpectReplays(ctx context.Context, r *recording.Reader) {
 	GinkgoHelper()
 	differs := func(m replay.Mismatch) error {
-		GinkgoWriter.Printf("%s at %s: %s\nrecorded %+v\nreplayed %+v\n", m.Recorded.Key(), m.Recorded.Now, m.Difference, m.Recorded, replay.DecisionOf(m.Again))
+		GinkgoWriter.Printf("%s at %s: %s\nrecorded %+v\nreplayed %+v\n", m.Recorded.Key(), m.Recorded.Now, m.Difference, m.Recorded, replay.DecisionOf(m.Again.Plan))
 		return nil
 	}
 	v, err := replay.Verify(ctx, r, nil, differs, nil)

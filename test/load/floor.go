@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 const floorNamespace = "load-floor"
@@ -37,7 +37,7 @@ func newFloor(ctx context.Context, h *hub, per int) (*floor, error) {
 	}
 	// The controller reports that the Placement is disabled. It has nothing to write if the
 	// condition is there.
-	meta.SetStatusCondition(&f.placement.Status.Conditions, scheduler.DisabledCondition(f.placement))
+	meta.SetStatusCondition(&f.placement.Status.Conditions, report.Disabled(f.placement))
 	if err := h.Status().Update(ctx, f.placement); err != nil {
 		return nil, fmt.Errorf("preparing the floor: %w", err)
 	}

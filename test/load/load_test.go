@@ -47,7 +47,7 @@ func measured(t *testing.T, args ...string) map[string]result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var written report
+	var written loadReport
 	if err := json.Unmarshal(data, &written); err != nil {
 		t.Fatal(err)
 	}

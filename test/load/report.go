@@ -67,7 +67,7 @@ func quantile(of []time.Duration, q float64) time.Duration {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-type report struct {
+type loadReport struct {
 	When  time.Time    `json:"when"`
 	CPUs  int          `json:"cpus"`
 	Args  string       `json:"args"`
@@ -80,7 +80,7 @@ type sizeReport struct {
 	Results []result `json:"results"`
 }
 
-func (r *report) write(path string) error {
+func (r *loadReport) write(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func printTable(out io.Writer, s size, per int, results []result) error {
 
 // printGrowth compares the sizes: the cost of a change of one Placement must not depend on the
 // number of Placements.
-func (r *report) printGrowth(out io.Writer) error {
+func (r *loadReport) printGrowth(out io.Writer) error {
 	if len(r.Sizes) < 2 {
 		return nil
 	}

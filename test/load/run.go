@@ -16,7 +16,7 @@ const patience = 10 * time.Minute
 
 // runAll measures every size and prints the tables. It fails only on errors, not because of a time.
 func runAll(ctx context.Context, o options, out, progress io.Writer) error {
-	report := report{When: time.Now().UTC().Truncate(time.Second), CPUs: runtime.NumCPU(), Args: o.args, Per: o.per}
+	report := loadReport{When: time.Now().UTC().Truncate(time.Second), CPUs: runtime.NumCPU(), Args: o.args, Per: o.per}
 	for _, s := range o.sizes {
 		results, err := runSize(ctx, o, s, progress)
 		if err != nil {

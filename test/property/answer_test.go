@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -22,7 +23,7 @@ type answer struct {
 	Requeue                                                              string
 }
 
-func answerOf(r *scheduler.Result) answer {
+func answerOf(r *decide.Decision) answer {
 	a := answer{Candidates: r.CandidateNames(), Requeue: r.State.Requeue().String()}
 	for _, f := range r.FilterResults() {
 		a.Filters = append(a.Filters, fmt.Sprint(f.Name, f.Clusters))
@@ -133,20 +134,20 @@ func newScheduler(t rapid.TB, balance bool) *scheduler.Scheduler {
 			return noBalance{}, nil
 		}
 	}
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), registry, &framework.Handle{})
+	profiles, err := builtin.Profiles(context.Background(), nil, registry, &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return scheduler.New(profiles, nil)
 }
 
-func decide(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) *scheduler.Attempt {
+func decideOne(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) *scheduler.Attempt {
 	return s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 }
 
 // ask releases the buffers of the cycle for the next one.
 func ask(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) answer {
-	r := decide(s, inv, key)
-	defer s.Release(r.Result)
-	return answerOf(r.Result)
+	r := decideOne(s, inv, key)
+	defer s.Release(r.Decision)
+	return answerOf(r.Decision)
 }

@@ -109,8 +109,8 @@ func (d *differential) step(t *rapid.T) {
 	default:
 		// Explanations must not change the caches of plugins; the next event shows it.
 		for _, key := range d.inv.Placements() {
-			r := decide(d.engine, d.inv, key)
-			d.engine.Explain(context.Background(), r.Result, "")
+			r := decideOne(d.engine, d.inv, key)
+			d.engine.Explain(context.Background(), r.Decision, "")
 		}
 	}
 }

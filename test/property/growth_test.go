@@ -256,11 +256,11 @@ func TestGrowthOfOneCase(t *testing.T) {
 			inv.ReplaceReadiness(objectsOfSource, readyObjects(size), nil)
 		}
 	}
-	profiles, err := scheduler.NewProfiles(t.Context(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(t.Context(), nil, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := scheduler.New(profiles, scheduler.NewHeldChanges())
+	engine := scheduler.New(profiles, scheduler.NewMemory())
 	for !engine.Prepare(inv.Placement(growthKey), inv.SelectionPolicies(growthKey)...) {
 	}
 	inv.PrepareWindows(growthKey, fixture.Now)
@@ -272,7 +272,7 @@ func TestGrowthOfOneCase(t *testing.T) {
 		if strings.HasPrefix(os.Getenv(growthCase), "DisruptionPolicies") && len(a.Change.Added) > 0 {
 			t.Fatalf("the windows do not hold the additions: %s, %v", a.Outcome, a.Failure)
 		}
-		engine.Release(a.Result)
+		engine.Release(a.Decision)
 		inv.Update(growthCluster(0).Label("new", "x").Obj())
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -26,7 +27,7 @@ import (
 type replayHub struct {
 	*world
 	inv       *inventory.Inventory
-	held      *scheduler.HeldChanges
+	held      *scheduler.Memory
 	engine    *scheduler.Scheduler
 	copier    *copier
 	now       time.Time
@@ -57,7 +58,7 @@ func newReplayHub(t *rapid.T) *replayHub {
 
 // restart drops all state that is not on the hub.
 func (h *replayHub) restart(t *rapid.T) {
-	h.inv, h.held, h.copier = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), &copier{}
+	h.inv, h.held, h.copier = inventory.New(inventory.Options{}), scheduler.NewMemory(), &copier{}
 	h.engine = newReplayScheduler(t, &framework.Handle{
 		Pages: h, Assume: h.inv.AssumePage, HeldChanges: h.held,
 	}, h.held, h.copier)
@@ -153,7 +154,7 @@ func (h *replayHub) attempt(t *rapid.T) {
 	queue := drawQueue(t)
 	h.copier.copied = nil
 	a := h.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), key.Namespace, func() *framework.Snapshot { return h.inv.Snapshot(key, h.now, queue) })
-	defer h.engine.Release(a.Result)
+	defer h.engine.Release(a.Decision)
 	failed := !a.Err.IsSuccess()
 	if h.copier.copied != nil {
 		h.recorded = append(h.recorded, recordedAttempt{h.copier.copied, outcomeOf(a), failed})
@@ -183,14 +184,13 @@ func drawQueue(t *rapid.T) *framework.QueueAdmission {
 
 // recordFirst writes the records that the controller writes before pages.
 func (h *replayHub) recordFirst(_ context.Context, a *scheduler.Attempt) error {
-	writes, err := a.RecordsBefore()
-	if err != nil || len(writes) == 0 {
-		return err
+	if a.Records.Err != nil || len(a.Records.Before) == 0 {
+		return a.Records.Err
 	}
 	if h.refuseAll {
 		return errHub
 	}
-	h.write(writes)
+	h.write(a.Records.Before)
 	a.SetRecorded()
 	return nil
 }
@@ -221,7 +221,7 @@ func (h *replayHub) writeRecords(t *rapid.T, a *scheduler.Attempt) {
 func (h *replayHub) report(t *rapid.T, a *scheduler.Attempt) {
 	h.writeRecords(t, a)
 	pl := a.Snapshot.Subject.Placement.DeepCopy()
-	a.SetConditions(&pl.Status.Conditions)
+	report.SetConditions(a, &pl.Status.Conditions)
 	if a.Step != nil {
 		pl.Status.DecisionGroups = a.Step.Outcome.Groups
 	}

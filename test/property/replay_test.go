@@ -23,6 +23,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // attempts is the number of attempts that one check replays: 10,000 with the default of 100 checks.
@@ -36,7 +39,7 @@ const attempts = 100
 // plugin that denies cannot be replayed, because a dry run does not reserve; no plugin does that
 // here.
 func TestReplay(t *testing.T) {
-	outcomes := map[scheduler.Outcome]int{}
+	outcomes := map[plan.Outcome]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		h := newReplayHub(t)
 		for range attempts {
@@ -64,9 +67,9 @@ func TestReplay(t *testing.T) {
 	if flag.Lookup("rapid.checks").Value.String() != flag.Lookup("rapid.checks").DefValue {
 		return
 	}
-	for _, outcome := range []scheduler.Outcome{
-		scheduler.Unchanged, scheduler.Undecided, scheduler.Published, scheduler.Held, scheduler.Waiting,
-		scheduler.Denied, scheduler.Rejected, scheduler.Expired, scheduler.Failed,
+	for _, outcome := range []plan.Outcome{
+		plan.Unchanged, plan.Undecided, plan.Published, plan.Held, plan.Waiting,
+		plan.Denied, plan.Rejected, plan.Expired, plan.Failed,
 	} {
 		if outcomes[outcome] == 0 {
 			t.Errorf("no attempt ended %s", outcome)
@@ -84,7 +87,7 @@ type recordedAttempt struct {
 
 // replayedOutcome has everything that steps 2 to 8 decide.
 type replayedOutcome struct {
-	Outcome                scheduler.Outcome
+	Outcome                plan.Outcome
 	Message, Failure       string
 	Holds                  []berthv1alpha1.ChangeHold
 	Target, Change, Step   *replayedProposal
@@ -95,23 +98,22 @@ type replayedOutcome struct {
 
 func outcomeOf(a *scheduler.Attempt) replayedOutcome {
 	o := replayedOutcome{
-		Outcome: a.Outcome, Message: a.Message(), Holds: a.Holds, Failure: statusText(a.Failure), Answer: answerOf(a.Result),
+		Outcome: a.Outcome, Message: a.Message(), Holds: a.Holds, Failure: statusText(a.Failure), Answer: answerOf(a.Decision),
 		Target: proposalOf(a.Target), Change: changeOf(a), Step: proposalOf(a.Step),
 	}
-	if a.Outcome == scheduler.Failed {
+	if a.Outcome == plan.Failed {
 		o.Failure = statusText(a.Err)
 	}
 	var conditions []metav1.Condition
-	a.SetConditions(&conditions)
+	report.SetConditions(a, &conditions)
 	for _, c := range conditions {
 		o.Pending = append(o.Pending, fmt.Sprint(c.Type, c.Status, c.Reason, c.Message))
 	}
-	before, err := a.RecordsBefore()
-	if err != nil {
+	if err := a.Records.Err; err != nil {
 		o.Before = append(o.Before, err.Error())
 	}
-	o.Before, o.After = append(o.Before, recordTexts(before)...), recordTexts(a.RecordsAfter())
-	if a.Outcome != scheduler.Published {
+	o.Before, o.After = append(o.Before, recordTexts(a.Records.Before)...), recordTexts(a.RecordsAfter())
+	if a.Outcome != plan.Published {
 		return o
 	}
 	// The phase of the change depends on its writes, the change itself does not.
@@ -202,7 +204,7 @@ func (g annotatedGate) Permit(_ context.Context, _ *framework.CycleState, pl *v1
 
 // newReplayScheduler returns a scheduler with the default profile, limits and two gates. A copier
 // runs before all other plugins.
-func newReplayScheduler(t rapid.TB, handle *framework.Handle, held *scheduler.HeldChanges, first *copier) *scheduler.Scheduler {
+func newReplayScheduler(t rapid.TB, handle *framework.Handle, held *scheduler.Memory, first *copier) *scheduler.Scheduler {
 	registry, profile := builtin.Registry(), builtin.DefaultProfile()
 	enabled := &profile.Plugins.MultiPoint.Enabled
 	for _, plugin := range []framework.Plugin{first, annotatedGate{"x"}, annotatedGate{"y"}} {
@@ -217,7 +219,7 @@ func newReplayScheduler(t rapid.TB, handle *framework.Handle, held *scheduler.He
 		{Name: lifecycle.BlastRadiusName, Args: json.RawMessage(`{"maxRemoved": "60%", "minRemoved": 2, "fleetMaxRemoved": 4, "window": "10m"}`)},
 		{Name: lifecycle.MaintenanceWindowName, Args: json.RawMessage(`{"windows": [{"schedule": "0 */2 * * *", "duration": "110m"}], "removals": true}`)},
 	}
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, profile, registry, handle)
+	profiles, err := plugins.NewProfiles(context.Background(), nil, profile, registry, handle)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -223,11 +224,11 @@ func (s *survey) report() *resilience.Report {
 }
 
 func (s *survey) lose(key inventory.Key, p *resilience.Placement, a *scheduler.Attempt, before []earlier) {
-	had := sortedSelection(a.Result)
+	had := sortedSelection(a.Decision)
 	if n := a.Snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
 		p.Wanted = new(int(*n))
 	}
-	p.Satisfied, p.Selected = satisfiedBy(a.Result), len(had)
+	p.Satisfied, p.Selected = satisfiedBy(a.Decision), len(had)
 	if !p.Satisfied {
 		s.stats["not satisfied"]++
 		return
@@ -244,8 +245,8 @@ func (s *survey) lose(key inventory.Key, p *resilience.Placement, a *scheduler.A
 	}
 	for domain, names := range domains {
 		after := s.decide(key, domain, before)
-		has, kept := sortedSelection(after.Result), changes.Minus(had, names)
-		l := resilience.Loss{Domain: domain, Clusters: len(names), Lost: len(had) - len(kept), Satisfied: satisfiedBy(after.Result)}
+		has, kept := sortedSelection(after.Decision), changes.Minus(had, names)
+		l := resilience.Loss{Domain: domain, Clusters: len(names), Lost: len(had) - len(kept), Satisfied: satisfiedBy(after.Decision)}
 		switch {
 		case after.Failure != nil:
 			l.Missing = l.Lost
@@ -263,11 +264,11 @@ func (s *survey) lose(key inventory.Key, p *resilience.Placement, a *scheduler.A
 	s.stats["survived"] += p.Survived
 }
 
-func satisfiedBy(r *scheduler.Result) bool {
+func satisfiedBy(r *decide.Decision) bool {
 	return meta.IsStatusConditionPresentAndEqual(r.Conditions(), v1alpha1.PlacementConditionSatisfied, metav1.ConditionTrue)
 }
 
-func sortedSelection(r *scheduler.Result) []string {
+func sortedSelection(r *decide.Decision) []string {
 	var names []string
 	for _, s := range r.Selected {
 		names = append(names, s.Cluster.Name)

@@ -178,7 +178,7 @@ func TestAdviceIsConfirmed(t *testing.T) {
 		q := drawRequest(t)
 		s, a := q.decide(t, func(*request) {})
 		advised := map[string]bool{}
-		for _, advice := range s.Advise(context.Background(), a.Result) {
+		for _, advice := range s.Advise(context.Background(), a.Decision) {
 			advised[advice.Plugin] = true
 			_, after := q.decide(t, func(q *request) {
 				for filter := range strings.SplitSeq(advice.Plugin, " and ") {

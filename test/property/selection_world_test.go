@@ -23,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -96,7 +97,7 @@ func (w *selectionWorld) newController(onAffected func([]inventory.Key)) (*inven
 	registry[v1alpha1.PrioritizerBalance] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
 		return noBalance{}, nil
 	}
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), registry, &framework.Handle{
+	profiles, err := builtin.Profiles(context.Background(), nil, registry, &framework.Handle{
 		Pages: w, Assume: inv.AssumePage, Announce: inv.Announce,
 	})
 	if err != nil {
@@ -231,7 +232,7 @@ func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 	}
 	want := w.expect(key)
 	a := w.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), key.Namespace, func() *framework.Snapshot { return w.inv.Snapshot(key, w.now, nil) })
-	defer w.engine.Release(a.Result)
+	defer w.engine.Release(a.Decision)
 	w.stats[string(a.Outcome)]++
 	w.compare(key, want, a)
 	if at := a.State.NextAttempt(); !at.IsZero() {
@@ -275,7 +276,7 @@ func namesOf(a *scheduler.Attempt) []string {
 func (w *selectionWorld) storeStatus(a *scheduler.Attempt) {
 	pl := a.Snapshot.Subject.Placement.DeepCopy()
 	before := pl.Status.DeepCopy()
-	a.SetConditions(&pl.Status.Conditions)
+	report.SetConditions(a, &pl.Status.Conditions)
 	if fmt.Sprint(before.Conditions) != fmt.Sprint(pl.Status.Conditions) {
 		w.storeQuietly(pl)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -62,7 +63,7 @@ func (c *settledCase) attempt() *scheduler.Attempt {
 		c.inv.SetPublished(snapshot.Subject, &framework.Published{Names: a.Target.Clusters, Digest: a.Target.Digest})
 	}
 	pl := snapshot.Subject.Placement.DeepCopy()
-	a.SetConditions(&pl.Status.Conditions)
+	report.SetConditions(a, &pl.Status.Conditions)
 	pl.ResourceVersion = "11"
 	c.inv.AssumePlacement(pl)
 	if len(plan.Writes) == 0 {
@@ -100,7 +101,7 @@ profiles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := scheduler.NewProfiles(context.Background(), c, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := builtin.Profiles(context.Background(), c, builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}

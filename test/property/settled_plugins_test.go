@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -24,7 +25,7 @@ func schedulerWith(t *testing.T, plugin framework.Plugin) *scheduler.Scheduler {
 		return plugin, nil
 	}
 	defaults.Plugins.MultiPoint.Enabled = append(defaults.Plugins.MultiPoint.Enabled, config.Plugin{Name: plugin.Name(), Weight: new(int32(0))})
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, defaults, registry, &framework.Handle{})
+	profiles, err := plugins.NewProfiles(context.Background(), nil, defaults, registry, &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,7 +200,7 @@ func (s *settling) attempt(t *rapid.T, key inventory.Key) {
 		return
 	}
 	r := s.engine.Decide(context.Background(), snapshot)
-	defer s.engine.Release(r.Result)
+	defer s.engine.Release(r.Decision)
 	if r.WronglySkipped() {
 		t.Fatalf("the attempt for %s would have been skipped, but decides %v after %v: %v", key, r.Target, snapshot.Subject.LastNames(), r.Failure.Err())
 	}

@@ -22,6 +22,8 @@ import (
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -62,7 +64,7 @@ type skippingHub struct {
 // newSkippingHub has Placements that are decided and clusters that most of them may use.
 func newSkippingHub(t *rapid.T, skipped *int) *skippingHub {
 	h := &skippingHub{
-		replayHub: &replayHub{world: newWorld(), now: fixture.Now, held: scheduler.NewHeldChanges()},
+		replayHub: &replayHub{world: newWorld(), now: fixture.Now, held: scheduler.NewMemory()},
 		queues:    map[inventory.Key]*framework.QueueAdmission{}, pending: map[inventory.Key]bool{}, next: map[inventory.Key]time.Time{},
 	}
 	firstSeen := func() time.Time { return h.now }
@@ -71,7 +73,7 @@ func newSkippingHub(t *rapid.T, skipped *int) *skippingHub {
 		FirstSeen: firstSeen, OnInput: func(in inventory.Input) { h.inputs = append(h.inputs, in) }, OnSkipped: func(n int) { *skipped += n },
 		OnAffected: h.wake, Reads: func(pl *v1alpha1.Placement) framework.Reads { return h.engine.Reads(pl) },
 	})
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
+	profiles, err := builtin.Profiles(context.Background(), nil, builtin.Registry(), &framework.Handle{
 		Pages: h, Assume: h.inv.AssumePage, HeldChanges: h.held,
 	})
 	if err != nil {
@@ -160,7 +162,7 @@ func (h *skippingHub) checkSkipped(t *rapid.T, key inventory.Key) {
 		return
 	}
 	a := h.checker.Decide(context.Background(), snapshot)
-	defer h.checker.Release(a.Result)
+	defer h.checker.Release(a.Decision)
 	if problem := h.problemOf(a); problem != "" {
 		for _, line := range h.log[max(0, len(h.log)-40):] {
 			t.Log(line)
@@ -171,7 +173,7 @@ func (h *skippingHub) checkSkipped(t *rapid.T, key inventory.Key) {
 
 // problemOf says what an attempt would do that was skipped; empty if it would do nothing.
 func (h *skippingHub) problemOf(a *scheduler.Attempt) string {
-	if a.Failure != nil || a.Outcome != scheduler.Unchanged || a.Step == nil || len(a.Step.Added)+len(a.Step.Removed) > 0 {
+	if a.Failure != nil || a.Outcome != plan.Unchanged || a.Step == nil || len(a.Step.Added)+len(a.Step.Removed) > 0 {
 		return fmt.Sprintf("outcome %s, failure %v, step %+v after %v", a.Outcome, a.Failure.Err(), a.Step, a.Snapshot.Subject.LastNames())
 	}
 	plan, err := lifecycle.Plan(a.State, a.Step)
@@ -184,18 +186,18 @@ func (h *skippingHub) problemOf(a *scheduler.Attempt) string {
 	pl := h.objects[idOf(a.Snapshot.Subject.Placement)].(*v1alpha1.Placement)
 	conditions := slices.Clone(pl.Status.Conditions)
 	a.Step.Outcome = lifecycle.OutcomeOf(plan)
-	a.SetConditions(&conditions)
+	report.SetConditions(a, &conditions)
 	if diff := cmp.Diff(conditionTexts(pl.Status.Conditions), conditionTexts(conditions)); diff != "" {
 		return "conditions " + diff
 	}
 	if diff := cmp.Diff(pl.Status.DecisionGroups, a.Step.Outcome.Groups); diff != "" {
 		return "groups " + diff
 	}
-	if len(a.Intents) > 0 || a.PendingEvent() != nil || a.MisconfiguredEvent() != nil || len(a.RecordsAfter()) > 0 {
+	if len(a.Intents) > 0 || report.Pending(a) != nil || report.Misconfigured(a) != nil || len(a.RecordsAfter()) > 0 {
 		return "has events or records"
 	}
-	if before, err := a.RecordsBefore(); err != nil || len(before) > 0 {
-		return fmt.Sprintf("has records before its pages: %v, %v", before, err)
+	if len(a.Records.Before) > 0 || a.Records.Err != nil {
+		return fmt.Sprintf("has records before its pages: %v, %v", a.Records.Before, a.Records.Err)
 	}
 	return ""
 }
@@ -233,12 +235,12 @@ func (h *skippingHub) attempt(t *rapid.T, key inventory.Key) {
 	if a == nil {
 		return
 	}
-	defer h.engine.Release(a.Result)
+	defer h.engine.Release(a.Decision)
 	h.addToLog("attempt for %s: %s, error %v, failure %v", key, a.Outcome, a.Err.Err(), a.Failure.Err())
 	if oneOf(t, "meanwhile", false, false, false, true) {
 		h.change(t)
 	}
-	if !a.Err.IsSuccess() || a.Outcome == scheduler.Failed {
+	if !a.Err.IsSuccess() || a.Outcome == plan.Failed {
 		h.pending[key] = true
 		return
 	}
@@ -268,7 +270,7 @@ func (h *skippingHub) writeStatus(t *rapid.T, a *scheduler.Attempt) bool {
 		return false
 	}
 	pl := known.DeepCopy()
-	a.SetConditions(&pl.Status.Conditions)
+	report.SetConditions(a, &pl.Status.Conditions)
 	if a.Step != nil {
 		pl.Status.DecisionGroups, pl.Status.NumberOfSelectedClusters = a.Step.Outcome.Groups, int32(len(a.Step.Selected))
 	}

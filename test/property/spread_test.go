@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -68,7 +68,7 @@ func TestSkew(t *testing.T) {
 }
 
 // spreadOut decides a random Placement with spread constraints on a random fleet.
-func spreadOut(t *rapid.T, weight int32) *scheduler.Result {
+func spreadOut(t *rapid.T, weight int32) *decide.Decision {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(fixture.Set("s"))
 	inv.Update(fixture.Binding("n", "s"))
@@ -107,11 +107,11 @@ func spreadOut(t *rapid.T, weight int32) *scheduler.Result {
 		}
 	}
 	inv.Update(object)
-	return decide(newScheduler(t, true), inv, inventory.Key{Namespace: "n", Name: "p"}).Result
+	return decideOne(newScheduler(t, true), inv, inventory.Key{Namespace: "n", Name: "p"}).Decision
 }
 
 // literalSpread is the literal rule: it picks one cluster at a time and counts again each time.
-func literalSpread(r *scheduler.Result, weight float64) (picked []string, stopped bool) {
+func literalSpread(r *decide.Decision, weight float64) (picked []string, stopped bool) {
 	spec := r.Snapshot.Subject.Placement.Spec
 	wanted := len(r.Feasible)
 	if spec.NumberOfClusters != nil {
@@ -143,7 +143,7 @@ func literalSpread(r *scheduler.Result, weight float64) (picked []string, stoppe
 }
 
 // demoted is 1 for a cluster that comes after all others.
-func demoted(r *scheduler.Result, j int) int {
+func demoted(r *decide.Decision, j int) int {
 	if r.State.Demoted().Has(r.Feasible[j].Index) {
 		return 1
 	}
@@ -154,7 +154,7 @@ func demoted(r *scheduler.Result, j int) int {
 // the score of the first constraint, a quarter of that of the second and so on. The score is -100
 // without the key and otherwise -100 to 100, the more the fewer are chosen in the domain compared
 // with its siblings.
-func spreadBonus(r *scheduler.Result, chosen map[string]bool, open []int) map[int]float64 {
+func spreadBonus(r *decide.Decision, chosen map[string]bool, open []int) map[int]float64 {
 	bonus := map[int]float64{}
 	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints
 	for i := range constraints {
@@ -182,7 +182,7 @@ func spreadBonus(r *scheduler.Result, chosen map[string]bool, open []int) map[in
 
 // violated says whether picking the cluster violates a DoNotSchedule constraint, and 1 or 0 for
 // each ScheduleAnyway one.
-func violated(r *scheduler.Result, chosen map[string]bool, cluster *framework.Cluster) (hard bool, soft []int) {
+func violated(r *decide.Decision, chosen map[string]bool, cluster *framework.Cluster) (hard bool, soft []int) {
 	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints
 	for i, c := range constraints {
 		tuple, whole := domainOf(cluster, constraints[:i+1])
@@ -221,7 +221,7 @@ func domainOf(cluster *framework.Cluster, constraints []v1alpha1.SpreadConstrain
 
 // occupied counts the selected clusters in the domain of constraint i, and in the emptiest of its
 // siblings, the domain itself included.
-func occupied(r *scheduler.Result, chosen map[string]bool, i int, tuple []string) (n, least int) {
+func occupied(r *decide.Decision, chosen map[string]bool, i int, tuple []string) (n, least int) {
 	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints[:i+1]
 	counts := map[string]int{}
 	for _, cluster := range r.Feasible {

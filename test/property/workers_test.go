@@ -103,8 +103,8 @@ func (w *workload) run(workers int) {
 
 // publish decides, reserves, writes, and receives its own writes from the watch.
 func (w *workload) publish(key inventory.Key) {
-	r := decide(w.engine, w.inv, key)
-	defer w.engine.Release(r.Result)
+	r := decideOne(w.engine, w.inv, key)
+	defer w.engine.Release(r.Decision)
 	w.inv.Claim(key, r.Target.Added)
 	defer w.inv.Claim(key, nil)
 	plan, err := lifecycle.Plan(r.State, r.Target)

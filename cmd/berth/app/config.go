@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-dev/berth/pkg/boundedfile"
 	"github.com/berth-dev/berth/pkg/builtin"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -40,7 +39,7 @@ func loadConfig(ctx context.Context, path string, plugins framework.Registry) (*
 	if err == nil {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		_, err = scheduler.NewProfiles(ctx, c, builtin.DefaultProfile(), registry, &framework.Handle{})
+		_, err = builtin.Profiles(ctx, c, registry, &framework.Handle{})
 	}
 	if err != nil {
 		// Each line is one mistake.

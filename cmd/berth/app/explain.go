@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
@@ -199,7 +199,7 @@ func (o *explainOptions) sayIfNoCandidate(out io.Writer, report *simulator.Repor
 	if report.Answer == nil || o.cluster == "" || slices.Contains(report.AvailableClusters, o.cluster) {
 		return nil
 	}
-	return say(out, "  %s is no candidate: %s.\n", o.cluster, cmp.Or(report.NoCandidate, scheduler.NoCandidateUnknown))
+	return say(out, "  %s is no candidate: %s.\n", o.cluster, cmp.Or(report.NoCandidate, decide.NoCandidateUnknown))
 }
 
 // read lists the objects that decide the Placements.

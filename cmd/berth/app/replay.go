@@ -192,8 +192,8 @@ func (o *replayOptions) runVerify(ctx context.Context, r *recording.Reader, prog
 		if len(result.Differences) >= maxMismatches {
 			return nil
 		}
-		one := mismatch{Placement: m.Recorded.Key().String(), Time: m.Recorded.Now, Difference: m.Difference, Recorded: m.Recorded, Replayed: replay.DecisionOf(m.Again)}
-		report, err := simulator.ReportOf(m.Again, m.Engine.Explain(ctx, m.Again.Result, ""))
+		one := mismatch{Placement: m.Recorded.Key().String(), Time: m.Recorded.Now, Difference: m.Difference, Recorded: m.Recorded, Replayed: replay.DecisionOf(m.Again.Plan)}
+		report, err := simulator.ReportOf(m.Again, m.Engine.Explain(ctx, m.Again.Decision, ""))
 		if err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (o *replayOptions) runAt(ctx context.Context, r *recording.Reader, key type
 	if err != nil {
 		return err
 	}
-	report, err := simulator.ReportOf(moment.Again, moment.Engine.Explain(ctx, moment.Again.Result, o.cluster))
+	report, err := simulator.ReportOf(moment.Again, moment.Engine.Explain(ctx, moment.Again.Decision, o.cluster))
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, cmd *cobr
 // simulate decides the input: its objects, or each of its scenarios.
 func simulate(ctx context.Context, input simulator.Input, now time.Time, with simulator.Options, only *types.NamespacedName, progress *progress) (s simulation, err error) {
 	if len(input.Scenarios) == 0 {
-		s.Results, err = decide(ctx, input.Objects, now, with, only, progress)
+		s.Results, err = decideAll(ctx, input.Objects, now, with, only, progress)
 		return s, err
 	}
 	for _, scenario := range input.Scenarios {
@@ -231,7 +231,7 @@ func decideScenario(
 		if at.IsZero() {
 			at = now
 		}
-		reports, err := decide(ctx, step.Objects, at, with, nil, progress)
+		reports, err := decideAll(ctx, step.Objects, at, with, nil, progress)
 		if err != nil {
 			return result, err
 		}
@@ -277,7 +277,7 @@ func parsePlacement(text string) (*types.NamespacedName, error) {
 }
 
 // decide decides every Placement among the objects, or only the requested one.
-func decide(
+func decideAll(
 	ctx context.Context, objects simulator.Objects, now time.Time, with simulator.Options, only *types.NamespacedName, progress *progress,
 ) ([]*simulator.Report, error) {
 	s, err := simulator.New(ctx, objects, now, with)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -121,7 +121,7 @@ func printVerdicts(out io.Writer, r *simulator.Report, rows clusterRows, wide bo
 		say(out, "  %d of %d clusters are not listed: %s.\n", hidden, candidates, more)
 	}
 	if tooManyToExplain(r.Verdicts) && slices.ContainsFunc(shown, func(v framework.Verdict) bool { return !v.Selected && v.SelectedWith == "" }) {
-		say(out, "  More than %d clusters were not selected. explain --cluster NAME shows the change with which one would be selected.\n", scheduler.MaxSelectedWith)
+		say(out, "  More than %d clusters were not selected. explain --cluster NAME shows the change with which one would be selected.\n", decide.MaxSelectedWith)
 	}
 	return nil
 }
@@ -291,5 +291,5 @@ func tooManyToExplain(verdicts []framework.Verdict) bool {
 			left++
 		}
 	}
-	return left > scheduler.MaxSelectedWith
+	return left > decide.MaxSelectedWith
 }

@@ -1,0 +1,263 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+	"github.com/berth-dev/berth/pkg/scheduler/selection"
+)
+
+// MaxSelectedWith is the maximum number of clusters that were not selected for which Explain
+// computes Verdict.SelectedWith. Each one costs several cycles.
+const MaxSelectedWith = 100
+
+// Explain returns the verdict on every candidate, sorted by name, or only on one if only is not
+// empty; none if the Decision has a Failure. SelectedWith is checked by deciding again. It is not
+// computed for all candidates if more than MaxSelectedWith were not selected.
+func (s *Decider) Explain(ctx context.Context, r *Decision, only string) []framework.Verdict {
+	wanted := func(name string) bool { return only == "" || name == only }
+	explainChange := func(*framework.Cluster) string { return "" }
+	if only != "" || r.Candidates()-len(r.Selected) <= MaxSelectedWith {
+		explainChange = func(cluster *framework.Cluster) string { return s.selectedWith(ctx, r, cluster) }
+	}
+	return s.explain(ctx, r, wanted, explainChange)
+}
+
+// explain returns the verdicts on the wanted candidates. explainChange returns SelectedWith of one
+// that is not selected.
+func (s *Decider) explain(
+	ctx context.Context, r *Decision, wanted func(name string) bool, explainChange func(*framework.Cluster) string,
+) []framework.Verdict {
+	verdicts := make([]framework.Verdict, 0, r.Candidates())
+	if r.Failure != nil {
+		return verdicts
+	}
+	selected := r.selectedIndexes()
+	for _, e := range r.allExcluded() {
+		cluster := r.Snapshot.Clusters.Get(e.index)
+		if wanted(cluster.Name) {
+			verdicts = append(verdicts, framework.Verdict{
+				Cluster: cluster.Name, Plugin: e.plugin, Reason: r.Why(ctx, e.index).Reason(), SelectedWith: explainChange(cluster),
+			})
+		}
+	}
+	lowest, highest := r.cut(selected)
+	blocked := r.spreadBlocks(selected)
+	for rank, i := range r.Ranking() {
+		if !wanted(r.Feasible[i].Name) {
+			continue
+		}
+		v := r.rankVerdict(rank, i, selected.Has(r.Feasible[i].Index), lowest, highest)
+		if !v.Selected {
+			v.Reason += ", " + r.whyNotSelected(i, blocked)
+			v.SelectedWith = explainChange(r.Feasible[i])
+		}
+		verdicts = append(verdicts, v)
+	}
+	sort.Slice(verdicts, func(i, j int) bool { return verdicts[i].Cluster < verdicts[j].Cluster })
+	return verdicts
+}
+
+func (r *Decision) selectedIndexes() framework.Bitset {
+	var selected framework.Bitset
+	for _, s := range r.Selected {
+		selected = selected.Set(s.Cluster.Index)
+	}
+	return selected
+}
+
+// cut returns the lowest selected total and the highest total that was not selected.
+func (r *Decision) cut(selected framework.Bitset) (lowest, highest *int64) {
+	for i, c := range r.Feasible {
+		total := r.Totals[i]
+		switch {
+		case selected.Has(c.Index) && (lowest == nil || total < *lowest):
+			lowest = &total
+		case !selected.Has(c.Index) && (highest == nil || total > *highest):
+			highest = &total
+		}
+	}
+	return lowest, highest
+}
+
+func (r *Decision) rankVerdict(rank, i int, selected bool, lowest, highest *int64) framework.Verdict {
+	cluster, total := r.Feasible[i], r.Totals[i]
+	v := framework.Verdict{Cluster: cluster.Name, Selected: selected, Rank: rank + 1, Score: &total, Scores: map[string]int64{}}
+	for _, p := range r.Scores {
+		if p.Values[i] != framework.NoScore {
+			v.Scores[p.Plugin] = p.Values[i]
+		}
+	}
+	reference := lowest
+	if selected {
+		reference = highest
+	}
+	if reference != nil {
+		distance := total - *reference
+		v.Distance = &distance
+	}
+	v.Reason = fmt.Sprintf("rank %d of %d", v.Rank, len(r.Feasible))
+	return v
+}
+
+// spreadBlocks returns selection.SpreadBlocks for the selected clusters.
+func (r *Decision) spreadBlocks(selected framework.Bitset) func(i int) (why string, lacks bool) {
+	if len(r.Demand.Spread) == 0 || r.pin != nil {
+		return func(int) (string, bool) { return "", false }
+	}
+	var chosen []int
+	for i, c := range r.Feasible {
+		if selected.Has(c.Index) {
+			chosen = append(chosen, i)
+		}
+	}
+	c := r.Choices()
+	return selection.SpreadBlocks(&c, &r.Demand, chosen)
+}
+
+// whyNotSelected returns why a feasible cluster is not selected.
+func (r *Decision) whyNotSelected(i int, blocked func(i int) (why string, lacks bool)) string {
+	spread, lacks := blocked(i)
+	tierOrGroup := r.tierOrGroup(i)
+	switch {
+	case r.Demand.Number == 0:
+		return "numberOfClusters is 0"
+	case r.pin != nil && !r.pin.has(r.Feasible[i].Name):
+		return fmt.Sprintf("not in pinned revision %d", r.pin.revision)
+	case tierOrGroup != "":
+		return tierOrGroup
+	case lacks, spread != "" && r.Shortfall.BlockedBy != "":
+		return spread
+	case r.State.Demoted().Has(r.Feasible[i].Index):
+		return "after all clusters without an untolerated PreferNoSelect taint"
+	}
+	return fmt.Sprintf("%d selected", len(r.Selected))
+}
+
+// selectedWith returns the first change that gets a cluster selected: a higher score, then the
+// relaxations of the filters, also with a higher score, then a higher numberOfClusters. It is empty
+// if none does.
+func (s *Decider) selectedWith(ctx context.Context, r *Decision, cluster *framework.Cluster) string {
+	if text, ok := s.tryHigherScore(ctx, r, cluster); ok {
+		return text
+	}
+	for _, p := range r.Profile.Filter {
+		relaxer, ok := p.(framework.Relaxer)
+		if !ok {
+			continue
+		}
+		for _, change := range relax(ctx, r, p, relaxer, cluster) {
+			if text, ok := s.tryRelaxation(ctx, r, cluster, change, p); ok {
+				return text
+			}
+		}
+	}
+	return s.tryNumberOfClusters(ctx, r, cluster)
+}
+
+// relax returns the changes that a filter suggests.
+func relax(ctx context.Context, r *Decision, p framework.Plugin, relaxer framework.Relaxer, cluster *framework.Cluster) (changes []framework.Relaxation) {
+	plugins.Call(ctx, "Relax", p, func() *framework.Status {
+		changes = relaxer.Relax(ctx, r.State, r.Snapshot.Subject.Placement, cluster)
+		return nil
+	})
+	return changes
+}
+
+// tryRelaxation decides with one relaxation and, if other filters still exclude the cluster, also
+// with theirs.
+func (s *Decider) tryRelaxation(ctx context.Context, r *Decision, cluster *framework.Cluster, change framework.Relaxation, by framework.FilterPlugin) (string, bool) {
+	snapshot := r.Snapshot
+	if change.Placement != nil {
+		snapshot = snapshot.WithPlacement(change.Placement)
+	}
+	if change.Policy != nil {
+		snapshot = snapshot.WithSelectionPolicy(change.Policy)
+	}
+	if len(change.WithoutPeers) > 0 {
+		snapshot = snapshot.WithoutPeers(change.WithoutPeers)
+	}
+	if change.Cluster != nil {
+		snapshot, cluster = snapshot.WithCluster(change.Cluster), change.Cluster
+	}
+	trial := s.decideTrial(ctx, snapshot, nil)
+	if trial.Failure != nil {
+		return "", false
+	}
+	if trial.selectedIndexes().Has(cluster.Index) {
+		return change.Text, true
+	}
+	if more, ok := s.tryHigherScore(ctx, trial, cluster); ok {
+		return change.Text + " and " + more, true
+	}
+	for _, p := range r.Profile.Filter {
+		relaxer, ok := p.(framework.Relaxer)
+		if !ok || p.Name() == by.Name() {
+			continue
+		}
+		for _, next := range relax(ctx, trial, p, relaxer, cluster) {
+			if next.Text == "" || by.Name() > p.Name() {
+				continue
+			}
+			if more, ok := s.tryRelaxation(ctx, trial, cluster, next, p); ok {
+				return change.Text + " and " + more, true
+			}
+		}
+	}
+	return "", false
+}
+
+// tryHigherScore finds the smallest score increase that gets a feasible cluster selected. Only
+// increases that change its rank are tried.
+func (s *Decider) tryHigherScore(ctx context.Context, r *Decision, cluster *framework.Cluster) (string, bool) {
+	own := int64(0)
+	feasible := false
+	for i, c := range r.Feasible {
+		if c.Index == cluster.Index {
+			own, feasible = r.Totals[i], true
+		}
+	}
+	if !feasible || len(r.Selected) == 0 {
+		return "", false
+	}
+	var missings []int64
+	for _, chosen := range r.Selected {
+		missing := chosen.Score - own
+		if cluster.Name > chosen.Cluster.Name {
+			missing++
+		}
+		if missing > 0 {
+			missings = append(missings, missing)
+		}
+	}
+	steps := slices.Compact(slices.Sorted(slices.Values(missings)))
+	// A higher score never lowers the rank, so a binary search is correct.
+	at := sort.Search(len(steps), func(i int) bool {
+		return s.decideTrial(ctx, r.Snapshot, map[int]int64{cluster.Index: steps[i]}).selectedIndexes().Has(cluster.Index)
+	})
+	if at == len(steps) {
+		return "", false
+	}
+	return fmt.Sprintf("+%d score", steps[at]), true
+}
+
+// tryNumberOfClusters tries a higher numberOfClusters, for a cluster that no score gets selected.
+func (s *Decider) tryNumberOfClusters(ctx context.Context, r *Decision, cluster *framework.Cluster) string {
+	pl := r.Snapshot.Subject.Placement.DeepCopy()
+	if pl.Spec.NumberOfClusters == nil {
+		return ""
+	}
+	for rank, i := range r.Ranking() {
+		if r.Feasible[i].Index == cluster.Index {
+			*pl.Spec.NumberOfClusters = int32(rank + 1)
+		}
+	}
+	if s.decideTrial(ctx, r.Snapshot.WithPlacement(pl), nil).selectedIndexes().Has(cluster.Index) {
+		return fmt.Sprintf("numberOfClusters %d", *pl.Spec.NumberOfClusters)
+	}
+	return ""
+}

@@ -1,0 +1,188 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+)
+
+// execute writes the records of a Plan that must come first and then runs step 9.
+func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
+	a := &Attempt{Plan: p, Done: Done{Err: p.Verdict.Err, claim: p.Claim}}
+	if p.Publish != nil {
+		// The Bind plugin stores its writes in it.
+		step := *p.Publish
+		a.Step = &step
+	}
+	if !a.FirstTimeout() {
+		if a.Outcome != plan.Failed {
+			s.publish(ctx, a)
+			s.storeClaim(a.Snapshot.Subject.Key(), a.claim, p.Claim)
+		}
+		s.RecordFailure(a.Snapshot.Subject.Placement, a.Err != nil)
+	}
+	return a
+}
+
+func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
+	if a.Err = s.verifyEarlier(ctx, a); a.Err != nil {
+		s.unreserveStep(ctx, a)
+		return
+	}
+	if s.WriteRecordsBefore != nil {
+		if err := s.WriteRecordsBefore(ctx, a); err != nil {
+			s.publishUnrecorded(ctx, a)
+			a.Err = framework.AsStatus(err)
+			return
+		}
+	}
+	if a.Step == nil {
+		return
+	}
+	if a.Err = s.bindStep(ctx, a); a.Err != nil {
+		s.keepUnverified(a)
+		s.unreserveStep(ctx, a)
+		if last := a.Snapshot.Subject.Last; last != nil && a.ScoresWritten() {
+			scored := *last
+			scored.ScoresAt = a.Snapshot.Now
+			s.setPublished(a, &scored)
+		}
+		return
+	}
+	if a.Failure == nil || a.Publication != plan.Whole {
+		s.setPublished(a, a.published())
+	}
+}
+
+// publishUnrecorded publishes what must not wait for a record that cannot be written.
+func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
+	switch {
+	case a.Unrecorded == nil:
+		s.unreserveStep(ctx, a)
+		return
+	case a.Unrecorded.Restores:
+		if s.bindStep(ctx, a).IsSuccess() {
+			s.setPublished(a, a.published())
+		}
+		return
+	}
+	planned, alone, forced := a.Step, *a, *a.Unrecorded
+	alone.Step, alone.unrecorded = &forced, true
+	bound := s.bindStep(ctx, &alone).IsSuccess()
+	a.Step, a.panics, a.unrecorded = alone.Step, alone.panics, bound
+	if bound {
+		s.setPublished(a, a.published())
+		return
+	}
+	s.keepUnverified(&alone)
+	planned.Writes = forced.Writes
+	s.unreserve(ctx, a, planned)
+}
+
+// keepUnverified keeps an attempt whose writes may have succeeded although they failed.
+func (s *Scheduler) keepUnverified(a *Attempt) {
+	a.scores = a.ScoreNote()
+	s.memory.putUnverified(a)
+}
+
+// unreserveStep undoes Reserve for a step that was not published.
+func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt) {
+	if a.Step != nil && !a.Step.Restores {
+		s.unreserve(ctx, a, a.Step)
+	}
+}
+
+func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Proposal) {
+	a.claim = a.claim.Released(a.Snapshot.Queue, len(p.Writes) > 0)
+	a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, p, false)...)
+}
+
+// bindStep publishes the step. PreBind and PostBind do not run if it only restores pages.
+func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status {
+	if a.Step.Restores {
+		return s.bind(ctx, a)
+	}
+	if failure := s.preBind(ctx, a); failure != nil {
+		return failure
+	}
+	if failure := s.bind(ctx, a); failure != nil {
+		return failure
+	}
+	s.postBind(ctx, a)
+	return nil
+}
+
+func (s *Scheduler) setPublished(a *Attempt, last *framework.Published) {
+	if s.StorePublished != nil {
+		s.StorePublished(a.Snapshot.Subject, last)
+	}
+}
+
+// startTimer starts the Timer of an extension point.
+func (s *Scheduler) startTimer(a *Attempt, point string) (end func()) {
+	if s.Timer == nil {
+		return func() {}
+	}
+	return s.Timer(a.Profile.Name, point)
+}
+
+func (s *Scheduler) preBind(ctx context.Context, a *Attempt) *framework.Status {
+	defer s.startTimer(a, "PreBind")()
+	for _, plugin := range a.Profile.PreBind {
+		status := plugins.Call(ctx, "PreBind", plugin, func() *framework.Status {
+			return plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, a.Step)
+		})
+		if !status.IsSuccess() {
+			return status.WithPlugin(plugin.Name())
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) bind(ctx context.Context, a *Attempt) *framework.Status {
+	defer s.startTimer(a, "Bind")()
+	for _, plugin := range a.Profile.Bind {
+		status := plugins.Call(ctx, "Bind", plugin, func() *framework.Status {
+			return plugin.Bind(ctx, a.State, a.Snapshot.Subject.Placement, a.Step)
+		})
+		switch {
+		case status.IsSkip():
+		case !status.IsSuccess():
+			return status.WithPlugin(plugin.Name())
+		default:
+			return nil
+		}
+	}
+	return framework.AsStatus(errors.New("no Bind plugin publishes this Placement"))
+}
+
+func (s *Scheduler) postBind(ctx context.Context, a *Attempt) {
+	defer s.startTimer(a, "PostBind")()
+	a.claim = a.claim.Published(a.Snapshot.Queue, a.Step)
+	for _, plugin := range a.Profile.PostBind {
+		panicked := plugins.Call(ctx, "PostBind", plugin, func() *framework.Status {
+			plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, a.Step)
+			return nil
+		})
+		if panicked != nil {
+			a.panics = append(a.panics, panicked)
+		}
+	}
+}
+
+// storeClaim stores what differs from the claim that is stored already.
+func (s *Scheduler) storeClaim(placement types.NamespacedName, next, stored plan.Claim) {
+	same := slices.Equal(next.Clusters, stored.Clusters) && (next.Clusters == nil) == (stored.Clusters == nil)
+	if next.Clusters != nil && !same && s.StoreClaim != nil {
+		s.StoreClaim(placement, next.Clusters)
+	}
+	if next.Quota >= 0 && next.Quota != stored.Quota && s.StoreQuota != nil {
+		s.StoreQuota(placement, next.Quota)
+	}
+}

@@ -1,0 +1,45 @@
+package limits
+
+import (
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+func TestPreparationTakesTurns(t *testing.T) {
+	clock := clocktesting.NewFakeClock(fixture.Now)
+	limits := &Limits{Clock: clock}
+	for i, step := range []struct {
+		namespace string
+		later     time.Duration
+		end, want bool
+	}{
+		{namespace: "a", want: true},
+		{namespace: "b"},
+		{namespace: "a"},
+		// a had the last turn, and b asks.
+		{namespace: "a", end: true},
+		{namespace: "b", want: true},
+		// b had the last turn, and a asks.
+		{namespace: "b", end: true},
+		{namespace: "a", want: true},
+		{namespace: "b", later: PrepareInterval},
+		// b does not ask again.
+		{namespace: "a", end: true, later: askedFor},
+		{namespace: "a", later: time.Millisecond, want: true},
+		{namespace: "a", end: true, want: true},
+	} {
+		if clock.Step(step.later); step.end {
+			limits.EndPreparation()
+		}
+		if got := limits.BeginPreparation(step.namespace); got != step.want {
+			t.Errorf("step %d: %s begins: %t", i, step.namespace, got)
+		}
+	}
+	if len(limits.turn.asked) > 0 {
+		t.Errorf("kept: %v", limits.turn.asked)
+	}
+}

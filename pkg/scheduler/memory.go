@@ -1,0 +1,192 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+)
+
+// Memory is what the engine remembers of each Placement from attempt to attempt. It implements
+// framework.HeldChanges for the Handle of the plugins.
+type Memory struct {
+	mu         sync.Mutex
+	placements map[types.NamespacedName]*remembered
+	requeue    func(key types.NamespacedName)
+}
+
+// remembered is what is known of one Placement.
+type remembered struct {
+	// uid is empty before the first attempt. An entry with another UID belongs to an earlier
+	// Placement of that name.
+	uid    types.UID
+	timers framework.Timers
+	// profile is that of the last attempt.
+	profile *plugins.Profile
+	// reserved is true while Reserve plugins count a change.
+	reserved bool
+	// held is the held change, with the answers of plugins; nil if none is held. id identifies it.
+	held     *framework.HeldChange
+	id       framework.Answers
+	allowed  map[string]struct{}
+	rejected string
+	// unverified is the attempt whose last step failed; nil if it did not. Its writes may have
+	// succeeded if only the response was lost.
+	unverified *Attempt
+}
+
+// answers returns the answers to the held change; empty if none is held.
+func (r *remembered) answers() framework.Answers {
+	if r.held == nil {
+		return framework.Answers{}
+	}
+	a := r.id
+	a.Plugins, a.Allowed, a.Rejected = r.held.Plugins, r.allowed, r.rejected
+	return a
+}
+
+// NewMemory returns an empty Memory. The Handle of the plugins and their Scheduler share it.
+func NewMemory() *Memory { return &Memory{placements: map[types.NamespacedName]*remembered{}} }
+
+// OnChange sets the function that is called after Allow or Reject. It must schedule a new attempt
+// for the Placement.
+func (m *Memory) OnChange(requeue func(key types.NamespacedName)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requeue = requeue
+}
+
+// List implements framework.HeldChanges.
+func (m *Memory) List() []framework.HeldChange {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := []framework.HeldChange{}
+	for _, r := range m.placements {
+		if r.held != nil && r.rejected == "" {
+			list = append(list, *r.held)
+		}
+	}
+	slices.SortFunc(list, func(a, b framework.HeldChange) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return list
+}
+
+// Allow implements framework.HeldChanges.
+func (m *Memory) Allow(uid types.UID, plugin string) bool {
+	return m.answer(uid, plugin, func(r *remembered) {
+		// Snapshots have the old map.
+		r.allowed = maps.Clone(r.allowed)
+		if r.allowed == nil {
+			r.allowed = map[string]struct{}{}
+		}
+		r.allowed[plugin] = struct{}{}
+	})
+}
+
+// Reject implements framework.HeldChanges.
+func (m *Memory) Reject(uid types.UID, plugin, reason string) bool {
+	return m.answer(uid, plugin, func(r *remembered) { r.rejected = plugin + ": " + reason })
+}
+
+func (m *Memory) answer(uid types.UID, plugin string, change func(*remembered)) bool {
+	m.mu.Lock()
+	var of *remembered
+	for _, r := range m.placements {
+		if r.held != nil && r.uid == uid && r.rejected == "" {
+			if _, holds := r.held.Plugins[plugin]; holds {
+				of = r
+			}
+		}
+	}
+	if of == nil {
+		m.mu.Unlock()
+		return false
+	}
+	change(of)
+	key, requeue := of.held.Key, m.requeue
+	m.mu.Unlock()
+	if requeue != nil {
+		requeue(key)
+	}
+	return true
+}
+
+// of returns what is known of a Placement.
+func (m *Memory) of(key types.NamespacedName) remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.placements[key]; r != nil {
+		return *r
+	}
+	return remembered{}
+}
+
+// entry returns the entry of a Placement, which it creates if there is none. The caller holds mu.
+func (m *Memory) entry(key types.NamespacedName) *remembered {
+	r := m.placements[key]
+	if r == nil {
+		r = &remembered{}
+		m.placements[key] = r
+	}
+	return r
+}
+
+// save stores what the next attempt must know. It keeps the answers if the same change was held
+// before.
+func (m *Memory) save(p *plan.Plan) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	subject := p.Snapshot.Subject
+	r := m.entry(subject.Key())
+	r.uid, r.timers, r.profile, r.reserved = subject.Placement.UID, p.Timers, p.Profile, p.Reserved
+	if p.Held.Keep {
+		return
+	}
+	next, id := p.Held.Change, p.Held.ID
+	if r.held == nil || next == nil || r.held.Revision != next.Revision || r.id.Digest != id.Digest || r.id.Generation != id.Generation {
+		r.allowed, r.rejected = nil, ""
+	} else if r.held.Since.Before(next.Since) {
+		next.Since = r.held.Since // Without a record, only memory has it.
+	}
+	r.held, r.id = next, id
+}
+
+// reserve stores that Reserve plugins count a change since before the first attempt.
+func (m *Memory) reserve(subject *framework.Subject, profile *plugins.Profile) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.placements[subject.Key()] = &remembered{uid: subject.Placement.UID, profile: profile, reserved: true}
+}
+
+func (m *Memory) putUnverified(a *Attempt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(a.Snapshot.Subject.Key()).unverified = a
+}
+
+// takeUnverified removes and returns the attempt of the same Placement (same UID) whose last step
+// failed; nil if there is none.
+func (m *Memory) takeUnverified(subject *framework.Subject) *Attempt {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.placements[subject.Key()]
+	if r == nil {
+		return nil
+	}
+	a := r.unverified
+	if r.unverified = nil; a == nil || a.Snapshot.Subject.Placement.UID != subject.Placement.UID {
+		return nil
+	}
+	return a
+}
+
+func (m *Memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.placements, key)
+}

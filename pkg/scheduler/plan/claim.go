@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"context"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+)
+
+// Claim is what a Placement takes of the fleet while its pages do not list it.
+type Claim struct {
+	// Clusters each count as a decision until a page of the Placement lists them. They replace
+	// those of the last claim; nil keeps those.
+	Clusters []string
+	// Quota is how many clusters of its queue's quota the Placement uses; negative keeps that of
+	// the last claim.
+	Quota int
+}
+
+// KeepClaim changes nothing.
+var KeepClaim = Claim{Quota: -1}
+
+// ClaimFor returns the claim for a change: what it adds and, of the quota, the selected or the
+// published clusters, whichever are more.
+func ClaimFor(p *framework.Proposal, queue *framework.QueueAdmission) Claim {
+	c := Claim{Clusters: append([]string{}, p.Added...), Quota: -1}
+	if queue != nil {
+		c.Quota = max(len(p.Selected), queue.Listed)
+	}
+	return c
+}
+
+// Released returns the claim after its end. Of the quota, the clusters that the pages list stay;
+// all of them, if some pages were written.
+func (c Claim) Released(queue *framework.QueueAdmission, written bool) Claim {
+	c.Clusters = []string{}
+	if queue != nil && !written {
+		c.Quota = queue.Listed
+	}
+	return c
+}
+
+// Published returns the claim after a Proposal was published: of the quota, its clusters. While a
+// change is published in steps, or the rest of it stays reserved, the claim stays.
+func (c Claim) Published(queue *framework.QueueAdmission, p *framework.Proposal) Claim {
+	if queue != nil && !p.Partial && !p.Beside {
+		c.Quota = len(p.Selected)
+	}
+	return c
+}
+
+// reserveAgain reserves for the change of the attempt, after a removal of its own replaced that.
+func (a *planner) reserveAgain(ctx context.Context) {
+	a.Claim = ClaimFor(a.Change.Proposal, a.Snapshot.Queue)
+	a.recovered(Reserve(ctx, a.Profile, a.State, a.Change.Proposal))
+}
+
+// Reserve runs Reserve of all plugins but those that count permitted changes, and ignores what they
+// answer. It returns the last panic.
+func Reserve(ctx context.Context, profile *plugins.Profile, state *framework.CycleState, p *framework.Proposal) (failure *framework.Status) {
+	for _, plugin := range profile.Reserve {
+		if countsPermitted(plugin) {
+			continue
+		}
+		panicked := plugins.Call(ctx, "Reserve", plugin, func() *framework.Status {
+			plugin.Reserve(ctx, state, state.Snapshot().Subject.Placement, p)
+			return nil
+		})
+		if panicked != nil {
+			failure = panicked
+		}
+	}
+	return failure
+}

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// editState is what is known of the edits of a Placement since its last publication.
+type editState struct {
+	// edited is true if the published clusters were decided for another generation or profile.
+	edited bool
+	// forced has the clusters whose removal was forced in a record since the last publication, and
+	// when that record was written.
+	forced map[string]time.Time
+	// first is the first time at which the present generation and profile were decided, as records
+	// say, and begins the first time since a change was last completed; zero if no record says it.
+	first, begins time.Time
+}
+
+// causedByEdit reports whether an edit of the Placement, and not a change of the cluster, made it a
+// reason to remove the cluster: what removes it existed before the first decision for the edited
+// generation, and the last published generation kept the cluster, at least for some time. What
+// cannot be known counts as an edit: nothing leaves early then.
+func (a *planner) causedByEdit(name string, forcing framework.Forcing) bool {
+	if a.edits == nil {
+		a.edits = a.findEdits()
+	}
+	e := a.edits
+	recorded := e.begins
+	switch {
+	case e.edited:
+	case forcing.Ended && a.Snapshot.Subject.Placement.Generation > 1: // The first generation is no edit.
+		recorded = e.first
+	default:
+		return false
+	}
+	if at, was := e.forced[name]; was && !forcing.Ended && !forcing.Since.After(at) {
+		return false
+	}
+	begins := a.Timers.DecidedSince
+	if !recorded.IsZero() && (begins.IsZero() || recorded.Before(begins)) {
+		begins = recorded
+	}
+	return begins.IsZero() || !forcing.Since.After(begins)
+}
+
+func (a *planner) findEdits() *editState {
+	subject := a.Snapshot.Subject
+	pl := subject.Placement
+	published, profile := publishedGeneration(subject), publishedProfile(subject)
+	e := &editState{
+		edited: published != 0 && published != pl.Generation || profile != "" && profile != decide.ProfileName(pl),
+		forced: map[string]time.Time{},
+	}
+	for _, record := range subject.Records {
+		at := cmp.Or(record.Status.StartTime, record.Status.PermittedTime, record.Status.CompletionTime)
+		if at == nil {
+			continue
+		}
+		decided := record.Spec.PlacementGeneration == pl.Generation && record.Spec.Profile == decide.ProfileName(pl)
+		if decided && e.first.IsZero() {
+			e.first = at.Time
+		}
+		switch {
+		case record.Status.Phase == berthv1alpha1.PhasePublished:
+			clear(e.forced)
+			e.begins = time.Time{}
+			continue
+		case decided && e.begins.IsZero():
+			e.begins = at.Time
+		}
+		if record.Spec.PublishedGeneration != published {
+			// Another generation was published since.
+			continue
+		}
+		for _, name := range record.Spec.Forced {
+			e.forced[name] = at.Add(time.Second)
+		}
+	}
+	return e
+}
+
+// publishedGeneration returns the generation of the Placement for which the published clusters were
+// decided; 0 if unknown. After a start the records and the status say so.
+func publishedGeneration(subject *framework.Subject) int64 {
+	last, history := subject.Last, changes.History(subject.Records)
+	if last == nil || last.Generation != 0 {
+		return generationOf(last)
+	}
+	if open := history.Open(); open != nil && open.Spec.PublishedGeneration != 0 {
+		return open.Spec.PublishedGeneration
+	}
+	conditions := subject.Placement.Status.Conditions
+	satisfied := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied)
+	if satisfied != nil && satisfied.ObservedGeneration != 0 && meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending) == nil &&
+		meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing) == nil && !SaysUndecided(satisfied) {
+		return satisfied.ObservedGeneration
+	}
+	if len(history) == 0 {
+		return 0
+	}
+	newest := history[len(history)-1]
+	if newest.Status.Phase != berthv1alpha1.PhasePublished {
+		return newest.Spec.PublishedGeneration
+	}
+	return newest.Spec.PlacementGeneration
+}
+
+// SaysUndecided reports whether the condition PlacementSatisfied has a reason for which nothing is
+// decided without an edit. Its observedGeneration is then not that of the published clusters.
+func SaysUndecided(satisfied *metav1.Condition) bool {
+	switch satisfied.Reason {
+	case v1alpha1.ReasonMisconfigured, v1alpha1.ReasonQueueRejected, v1alpha1.ReasonSelectionPolicyMissing:
+		return true
+	}
+	return false
+}
+
+// publishedProfile returns the profile for which the published clusters were decided; empty if
+// unknown. After a start the records say so.
+func publishedProfile(subject *framework.Subject) string {
+	if last := subject.Last; last != nil && last.Profile != "" {
+		return last.Profile
+	}
+	if newest := changes.History(subject.Records).Newest(berthv1alpha1.PhasePublished); newest != nil {
+		return newest.Spec.Profile
+	}
+	return ""
+}
+
+func generationOf(last *framework.Published) int64 {
+	if last == nil {
+		return 0
+	}
+	return last.Generation
+}
+
+// updateGeneration stores since when attempts have decided for the Placement's generation and
+// profile.
+func (a *planner) updateGeneration() {
+	pl := a.Snapshot.Subject.Placement
+	if profile := decide.ProfileName(pl); a.Timers.DecidedGeneration != pl.Generation || a.Timers.DecidedProfile != profile {
+		a.Timers.DecidedGeneration, a.Timers.DecidedProfile, a.Timers.DecidedSince = pl.Generation, profile, a.Snapshot.Now
+	}
+}

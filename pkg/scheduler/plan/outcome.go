@@ -1,0 +1,174 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
+)
+
+// Outcome says how an attempt ended.
+type Outcome string
+
+// The outcomes of attempts.
+const (
+	// Unchanged: the selected clusters are those published last.
+	Unchanged Outcome = "Unchanged"
+	// Undecided: no clusters were selected, and the published decision stays.
+	Undecided Outcome = "Undecided"
+	// Permitted: the change may begin. It is only a Verdict: it becomes Published or Progressing.
+	Permitted Outcome = "Permitted"
+	// Published: the change was permitted, and all of it is published now.
+	Published Outcome = "Published"
+	// Progressing: the change was permitted and is published in steps.
+	Progressing Outcome = "Progressing"
+	// Held: a Permit plugin returned Wait.
+	Held Outcome = v1alpha1.ReasonHeld
+	// Waiting: a Reserve or Permit plugin returned Pending. The attempt is repeated soon.
+	Waiting Outcome = v1alpha1.ReasonWaiting
+	// Denied: a plugin denies the change. The plugin is asked again in the next attempt.
+	Denied Outcome = v1alpha1.ReasonDenied
+	// Rejected: a user or a plugin rejected the change.
+	Rejected Outcome = v1alpha1.ReasonRejected
+	// Expired: the change was not approved in time.
+	Expired Outcome = v1alpha1.ReasonExpired
+	// Failed: a step failed; the attempt is repeated with backoff.
+	Failed Outcome = "Failed"
+)
+
+// Effects are what an outcome means for the Placement and for the record of the change.
+type Effects struct {
+	// Pending is the status of the condition DecisionPending, whose reason is the outcome. Empty
+	// removes the condition.
+	Pending metav1.ConditionStatus
+	// Keep leaves the condition and the record as they are, as long as the change is so, too.
+	Keep bool
+	// Event is the reason of a Warning event; empty if there is none.
+	Event string
+	// Phase is that of the change's record; empty if the change gets none.
+	Phase berthv1alpha1.ChangePhase
+	// Supersedes is true if open records of other changes are Superseded; those of this change,
+	// too, if Ends.
+	Supersedes, Ends bool
+	// RetryAfter is when the attempt is repeated, unless a plugin asked for another time; 0 for
+	// never.
+	RetryAfter time.Duration
+}
+
+// effects maps each outcome to its effects. The outcome is also a metric label.
+var effects = map[Outcome]Effects{
+	Unchanged:   {Supersedes: true, Ends: true},
+	Undecided:   {Keep: true},
+	Published:   {Phase: berthv1alpha1.PhasePublished, Supersedes: true},
+	Progressing: {Phase: berthv1alpha1.PhaseProgressing, Supersedes: true},
+	Held:        {Pending: metav1.ConditionTrue, Event: "DecisionHeld", Phase: berthv1alpha1.PhaseHeld, Supersedes: true},
+	Waiting:     {Pending: metav1.ConditionTrue, RetryAfter: decide.PendingInterval, Supersedes: true},
+	Denied:      {Pending: metav1.ConditionFalse, Event: "DecisionDenied", Supersedes: true, Ends: true},
+	Rejected:    {Pending: metav1.ConditionFalse, Event: "DecisionRejected", Phase: berthv1alpha1.PhaseRejected, Supersedes: true},
+	Expired:     {Pending: metav1.ConditionFalse, Event: "DecisionExpired", Phase: berthv1alpha1.PhaseExpired, Supersedes: true},
+	Failed:      {Keep: true},
+}
+
+// Effects are those of the attempt's outcome.
+func (p *Plan) Effects() Effects { return effects[p.Outcome] }
+
+// Pending reports whether the published clusters differ from the selected ones.
+func (p *Plan) Pending() bool {
+	return p.Effects().Pending != "" || p.Publication == ForcedAlone || p.Progress != nil
+}
+
+// maxNamed is the maximum number of added, and of removed, clusters that a message names.
+const maxNamed = 10
+
+// describe returns the revision of the change and the clusters that it adds and removes.
+func (p *Plan) describe() string {
+	return fmt.Sprintf("Change %d (%s, %s)", p.Change.Revision, named(p.Change.Added, "added"), named(p.Change.Removed, "removed"))
+}
+
+// named returns the number of names and the first of them.
+func named(names []string, done string) string {
+	switch {
+	case len(names) == 0:
+		return "0 " + done
+	case len(names) > maxNamed:
+		return fmt.Sprintf("%d %s: %s and %d more", len(names), done, strings.Join(names[:maxNamed], " "), len(names)-maxNamed)
+	}
+	return fmt.Sprintf("%d %s: %s", len(names), done, strings.Join(names, " "))
+}
+
+// Message describes the outcome, for the condition DecisionPending and the record.
+func (p *Plan) Message() string {
+	if p.message != "" {
+		return p.message
+	}
+	switch p.Outcome {
+	case Progressing:
+		return p.describe() + " is published in steps: " + p.Progress.String()
+	case Held:
+		return p.describe() + " is held by " + holdText(p.Holds) + p.heldHint()
+	case Waiting:
+		return p.describe() + " waits for " + p.Reason
+	case Denied:
+		return p.describe() + " is denied by " + p.Reason
+	case Rejected:
+		return p.describe() + " was rejected by " + p.Reason + p.endedHint()
+	case Expired:
+		if len(p.Holds) > 0 && len(p.stillHeldBy) == len(p.Holds) {
+			return p.describe() + " was not permitted in time" + p.endedHint()
+		}
+		return p.describe() + " was not approved in time" + p.endedHint()
+	}
+	return ""
+}
+
+// heldHint says how to approve a held change, if an approval helps.
+func (p *Plan) heldHint() string {
+	switch {
+	case p.Change.Approved:
+		return ". It is approved"
+	case len(p.stillHeldBy) == len(p.Holds):
+		return p.approvalLimits()
+	}
+	return p.approvalLimits() + ". To approve it: " + p.approveCommand()
+}
+
+// endedHint says how to publish a change that was rejected or has expired.
+func (p *Plan) endedHint() string {
+	return ". The published decision stays" + p.approvalLimits() + ". To publish the change, approve it: " + p.approveCommand()
+}
+
+// approvalLimits names the plugins that hold the change also after an approval.
+func (p *Plan) approvalLimits() string {
+	if len(p.stillHeldBy) == 0 {
+		return ""
+	}
+	return ". An approval does not end the hold by " + strings.Join(p.stillHeldBy, " and ")
+}
+
+// approveCommand returns the command that approves the change.
+func (p *Plan) approveCommand() string {
+	pl := p.Snapshot.Subject.Placement
+	name := changes.Name(pl.Name, p.Change.Revision)
+	if record := p.Record(); record != nil {
+		name = record.Name
+	}
+	return changes.AnswerCommand("approve", pl.Namespace, name)
+}
+
+func holdText(holds []berthv1alpha1.ChangeHold) string {
+	parts := make([]string, len(holds))
+	for i, h := range holds {
+		parts[i] = h.Plugin
+		if h.Until != nil {
+			parts[i] += " until " + h.Until.UTC().Format(time.RFC3339)
+		}
+		parts[i] += ": " + h.Reason
+	}
+	return strings.Join(parts, "; ")
+}

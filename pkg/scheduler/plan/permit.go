@@ -1,0 +1,259 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+)
+
+// Verdict is the answer of Reserve and Permit plugins to a Move.
+type Verdict struct {
+	Outcome Outcome
+	// Holds are the holds of Permit plugins if the outcome is Held or Expired, or of the open
+	// record. why is set if it is Waiting, Denied or Rejected; Err, if Failed. message is from the
+	// record of a change that had already ended.
+	Holds        []berthv1alpha1.ChangeHold
+	Reason, message string
+	Err          *framework.Status
+	// heldBy are the plugins that hold the change now, also if it has expired before. stillHeldBy
+	// are those of them that would hold it also after an approval; nil if it is approved.
+	heldBy, stillHeldBy []string
+}
+
+func failed(failure *framework.Status) Verdict {
+	return Verdict{Outcome: Failed, Err: failure}
+}
+
+// permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
+// runs Unreserve; while it is held or waits, only of plugins that count permitted changes.
+func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
+	// 6. Reserve.
+	if !a.in.Dry {
+		if v := a.reserve(ctx, m); v.Outcome != "" {
+			return v.orFailed(a.unreserve(ctx, m.Proposal, false))
+		}
+	}
+	// 7. Permit.
+	v := a.permit(ctx, m)
+	if !a.in.Dry && v.Outcome != Permitted {
+		v = v.orFailed(a.unreserve(ctx, m.Proposal, v.Outcome.keepsReservation()))
+	}
+	return v
+}
+
+// orFailed returns the verdict of the failure, if there is one.
+func (v Verdict) orFailed(failure *framework.Status) Verdict {
+	if failure == nil {
+		return v
+	}
+	return failed(failure)
+}
+
+// keepsReservation reports whether a change keeps what was reserved for it, as a Pod that waits in
+// Permit does: an approval must not fail because another change took it.
+func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
+
+func countsPermitted(plugin framework.ReservePlugin) bool {
+	_, is := plugin.(framework.PermittedCounter)
+	return is
+}
+
+// permit runs the Permit plugins. A change that was permitted before is completed without asking
+// again.
+func (a *planner) permit(ctx context.Context, m *Move) Verdict {
+	if m.Open != nil && m.Open.Status.PermittedTime != nil {
+		return Verdict{Outcome: Permitted}
+	}
+	defer a.startTimer("Permit")()
+	waits := map[string]*framework.Status{}
+	deadlines := map[string]time.Time{}
+	for _, plugin := range a.Profile.Permit {
+		var timeout time.Duration
+		status := plugins.Call(ctx, "Permit", plugin, func() (status *framework.Status) {
+			status, timeout = plugin.Permit(ctx, a.State, a.Snapshot.Subject.Placement, m.Proposal)
+			return status
+		})
+		if late := a.timeout("Permit", plugin); late != nil {
+			return failed(late)
+		}
+		switch status.Code() {
+		case framework.Success:
+		case framework.Wait:
+			waits[plugin.Name()], deadlines[plugin.Name()] = status, a.Snapshot.Now.Add(timeout)
+		case framework.Unschedulable, framework.UnschedulableAndUnresolvable, framework.Pending:
+			return deniedOrWaiting(status.WithPlugin(plugin.Name()), m)
+		default:
+			return failed(plugins.Unexpected(plugin, "Permit", status))
+		}
+	}
+	for plugin := range m.answers.Allowed {
+		delete(waits, plugin)
+	}
+	for plugin, until := range m.HeldBy {
+		if until.After(a.Snapshot.Now) || !holderIs[framework.HoldRenewer](a, plugin) {
+			deadlines[plugin] = until
+		}
+	}
+	v := a.resolvePermit(waits, deadlines, m)
+	if v.Outcome != Permitted && !m.Approved {
+		v.stillHeldBy = a.heldAfterApproval(ctx, m.Proposal, waits)
+	}
+	return v
+}
+
+// heldAfterApproval returns which of the plugins that hold a change would hold it also if it were
+// approved, sorted.
+func (a *planner) heldAfterApproval(ctx context.Context, p *framework.Proposal, waits map[string]*framework.Status) []string {
+	approved, state := *p, a.State.Clone()
+	approved.Approved = true
+	var names []string
+	for _, plugin := range a.Profile.Permit {
+		if waits[plugin.Name()] == nil {
+			continue
+		}
+		if status, _ := plugin.Permit(ctx, state, a.Snapshot.Subject.Placement, &approved); status.Code() == framework.Wait {
+			names = append(names, plugin.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// holderIs reports whether the Permit plugin of a name implements T.
+func holderIs[T framework.PermitPlugin](a *planner, plugin string) bool {
+	return slices.ContainsFunc(a.Profile.Permit, func(p framework.PermitPlugin) bool {
+		_, is := p.(T)
+		return is && p.Name() == plugin
+	})
+}
+
+// resolvePermit combines the plugins' answers into Permitted, Held, Rejected or Expired.
+func (a *planner) resolvePermit(waits map[string]*framework.Status, deadlines map[string]time.Time, m *Move) Verdict {
+	rejecter := m.rejectedBy()
+	switch {
+	case m.Approved && len(waits) == 0:
+		return Verdict{Outcome: Permitted}
+	case !m.Approved && m.ended != nil && (len(waits) > 0 || m.ended.Status.Phase == berthv1alpha1.PhaseRejected):
+		v := endedResult(m)
+		v.heldBy = slices.Sorted(maps.Keys(waits))
+		return v
+	case !m.Approved && rejecter != "":
+		return Verdict{Outcome: Rejected, Reason: rejecter, Holds: holdsOf(m.Open)}
+	case len(waits) == 0:
+		return Verdict{Outcome: Permitted}
+	}
+	v := Verdict{Outcome: Held, heldBy: slices.Sorted(maps.Keys(waits))}
+	for _, plugin := range v.heldBy {
+		status, until := waits[plugin], deadlines[plugin]
+		if !until.After(a.Snapshot.Now) {
+			v.Outcome = Expired
+		}
+		a.State.RequeueAt(until)
+		v.Holds = append(v.Holds, berthv1alpha1.ChangeHold{Plugin: plugin, Reason: v1alpha1.CutText(status.Reason(), maxReason), Until: &metav1.Time{Time: until.Truncate(time.Second)}})
+	}
+	return v
+}
+
+// deniedOrWaiting returns the result for a change that a plugin denies or leaves Pending. A change
+// that has expired keeps that outcome, and so does one that was rejected, unless it is denied now.
+func deniedOrWaiting(status *framework.Status, m *Move) Verdict {
+	switch {
+	case m.ended != nil && !m.Approved:
+		return endedResult(m)
+	case status.Code() == framework.Pending && !m.Approved && m.rejectedBy() != "":
+		return Verdict{Outcome: Rejected, Reason: m.rejectedBy(), Holds: holdsOf(m.Open)}
+	case status.Code() == framework.Pending:
+		return Verdict{Outcome: Waiting, Reason: status.Err().Error(), Holds: holdsOf(m.Open)}
+	}
+	return Verdict{Outcome: Denied, Reason: status.Err().Error()}
+}
+
+// endedResult returns the result for a change that was rejected or has expired before.
+func endedResult(m *Move) Verdict {
+	v := Verdict{Outcome: Expired, Holds: holdsOf(m.ended), message: m.ended.Status.Message}
+	if m.ended.Status.Phase == berthv1alpha1.PhaseRejected {
+		v.Outcome = Rejected
+	}
+	return v
+}
+
+func holdsOf(record *berthv1alpha1.PlacementChange) []berthv1alpha1.ChangeHold {
+	if record == nil {
+		return nil
+	}
+	return record.Status.Holds
+}
+
+// rejectedBy returns the user or plugin that rejected the change; empty if it was not rejected.
+func (m *Move) rejectedBy() string {
+	if rejected(m.Open) {
+		return m.Open.Spec.Approval.By
+	}
+	return m.answers.Rejected
+}
+
+// maxReason is the maximum length of a hold's reason, in bytes.
+const maxReason = 1024
+
+// reserve runs the Reserve plugins up to the first failure. The result is empty if all succeed.
+func (a *planner) reserve(ctx context.Context, m *Move) Verdict {
+	defer a.startTimer("Reserve")()
+	a.Claim = ClaimFor(m.Proposal, a.Snapshot.Queue)
+	for _, plugin := range a.Profile.Reserve {
+		status := plugins.Call(ctx, "Reserve", plugin, func() *framework.Status {
+			return plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, m.Proposal)
+		})
+		if late := a.timeout("Reserve", plugin); late != nil {
+			return failed(late)
+		}
+		switch status.Code() {
+		case framework.Success:
+		case framework.Unschedulable, framework.UnschedulableAndUnresolvable, framework.Pending:
+			return deniedOrWaiting(status.WithPlugin(plugin.Name()), m)
+		default:
+			return failed(plugins.Unexpected(plugin, "Reserve", status))
+		}
+	}
+	return Verdict{}
+}
+
+// unreserve runs Unreserve of all plugins, or only of those that count permitted changes. It returns
+// the first panic; the next attempt then runs Unreserve again.
+func (a *planner) unreserve(ctx context.Context, p *framework.Proposal, onlyPermitted bool) (failure *framework.Status) {
+	if !onlyPermitted {
+		a.Claim = a.Claim.Released(a.Snapshot.Queue, len(p.Writes) > 0)
+	}
+	for _, panicked := range Unreserve(ctx, a.Profile, a.State, p, onlyPermitted) {
+		a.recovered(panicked)
+		failure = cmp.Or(failure, panicked)
+	}
+	a.unreserveFailed = a.unreserveFailed || failure != nil
+	return failure
+}
+
+// Unreserve runs Unreserve of all plugins of a profile in reverse order, even if their Reserve did
+// not run, or only of those that count permitted changes. It returns the panics.
+func Unreserve(ctx context.Context, profile *plugins.Profile, state *framework.CycleState, p *framework.Proposal, onlyPermitted bool) (panics []*framework.Status) {
+	for _, plugin := range slices.Backward(profile.Reserve) {
+		if onlyPermitted && !countsPermitted(plugin) {
+			continue
+		}
+		panicked := plugins.Call(ctx, "Unreserve", plugin, func() *framework.Status {
+			plugin.Unreserve(ctx, state, state.Snapshot().Subject.Placement, p)
+			return nil
+		})
+		if panicked != nil {
+			panics = append(panics, panicked)
+		}
+	}
+	return panics
+}

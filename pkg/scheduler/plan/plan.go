@@ -1,0 +1,432 @@
+package plan
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/limits"
+)
+
+// Publication says what an attempt publishes.
+type Publication string
+
+// What an attempt publishes.
+const (
+	// Nothing: the pages stay.
+	Nothing Publication = ""
+	// Whole: the target.
+	Whole Publication = "Whole"
+	// Part: a part of the change.
+	Part Publication = "Part"
+	// ForcedAlone: the last published decision without clusters that the Placement cannot keep. The
+	// next attempt continues with the target.
+	ForcedAlone Publication = "ForcedAlone"
+	// Again: the last published decision, because pages were edited or groups may have changed.
+	Again Publication = "Again"
+)
+
+// Plan is the result of steps 5 to 8.
+type Plan struct {
+	*decide.Decision
+	// Target is the Proposal of the selected clusters; nil if nothing was decided.
+	Target *framework.Proposal
+	// Change is the change that the Verdict is about: to Target, or one that is made instead. It is
+	// nil if no cluster is added or removed. Asked is the change to Target with its Verdict, if
+	// another change is made.
+	Change *Move
+	Verdict
+	Asked *Asked
+	// Publication says what Publish is: the Proposal to publish now; nil for Nothing.
+	Publication Publication
+	Publish     *framework.Proposal
+	// Unrecorded is what is published if the records that come first cannot be written; nil for
+	// nothing.
+	Unrecorded *framework.Proposal
+	// Progress is set if Outcome is Progressing.
+	Progress *Progress
+	Records  Records
+	// Timers and Held are what the next attempt must know. Claim is what the Placement takes of the
+	// fleet after this attempt; Reserved is true if Reserve plugins then count a change.
+	Timers   framework.Timers
+	Held     HeldChange
+	Claim    Claim
+	Reserved bool
+	// Timeouts counts the attempts in a row that timed out, including this one.
+	Timeouts int
+	// Settled is what is needed to skip later attempts if this one needs no write; nil if each must
+	// run.
+	Settled *framework.Settled
+	// Panics are the panics that the attempt survived.
+	Panics []*framework.Status
+
+	revokedOnly bool
+}
+
+// Asked is a change with its Verdict.
+type Asked struct {
+	*Move
+	Verdict
+}
+
+// HeldChange says which change the engine remembers as held for the answers of plugins.
+type HeldChange struct {
+	// Keep is true if what is remembered stays. Otherwise Change replaces it; nil for none.
+	Keep   bool
+	Change *framework.HeldChange
+	// ID identifies the change.
+	ID framework.Answers
+}
+
+// Input is what a Plan is made from, beside the Decision.
+type Input struct {
+	// Reserved is true if Reserve plugins count a change of earlier attempts.
+	Reserved bool
+	// Timeouts counts the attempts in a row before this one that timed out.
+	Timeouts int
+	// Dry reserves nothing.
+	Dry bool
+	// RevokedOnly is true for an attempt that only removes clusters of lost sets.
+	RevokedOnly bool
+	Limits      *limits.Limits
+	Timer       func(profile, point string) (end func())
+}
+
+// planner makes one Plan.
+type planner struct {
+	*Plan
+	in Input
+	// edits is set once causedByEdit was called.
+	edits *editState
+	// unreserveFailed is true if Unreserve of a plugin panicked.
+	unreserveFailed bool
+}
+
+// Make runs steps 5 to 8.
+func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
+	a := &planner{in: in, Plan: &Plan{
+		Decision: d, Verdict: Verdict{Outcome: Unchanged}, Timers: d.Snapshot.Timers, Claim: KeepClaim, revokedOnly: in.RevokedOnly, Panics: slices.Clip(d.Panics),
+	}}
+	// 5. Diff.
+	a.Target = a.diff()
+	a.Timers.ReadySince = a.readySince()
+	a.updateGeneration()
+	if a.Failure != nil {
+		a.Outcome = Undecided
+	}
+	// 6. Reserve, 7. Permit.
+	a.ask(ctx)
+	// 8. Transition.
+	a.setPublish(ctx)
+	a.undecideIfLate()
+	if a.Publish == nil && a.Outcome != Failed && (a.Outcome != Undecided || a.Snapshot.Subject.Last != nil) {
+		a.repair()
+	}
+	a.limitTimeouts()
+	a.planRecords()
+	a.Unrecorded = a.unrecorded()
+	if after := a.Effects().RetryAfter; after > 0 && a.State.Requeue().IsZero() {
+		a.State.RequeueAt(a.Snapshot.Now.Add(after))
+	}
+	a.remember()
+	if a.isQuiet() {
+		a.Settled = a.settles(ctx)
+	}
+	if _, _, timedOut := a.TimedOut(); timedOut && !a.in.RevokedOnly {
+		a.State.RequeueAt(a.Snapshot.Now.Add(a.in.Limits.TimeoutDelay(a.Timeouts)))
+	}
+	return a.Plan
+}
+
+// ask runs Reserve and Permit for the change to Target or, if that must wait, for the rest of the
+// change in progress.
+func (a *planner) ask(ctx context.Context) {
+	if IsChange(a.Target) {
+		a.Change = a.newMove(a.Target, a.Timers.Change)
+		a.Verdict = a.permitChange(ctx, a.Change)
+	} else if !a.failsForNow() && a.in.Reserved && !a.in.Dry {
+		if failure := a.unreserve(ctx, &framework.Proposal{}, false); failure != nil {
+			a.Verdict = failed(failure)
+		}
+	}
+	if a.Outcome == Waiting || a.forcedPermitted() {
+		a.goOn(ctx)
+	}
+}
+
+// failsForNow reports whether nothing was decided for a reason that passes without an edit.
+func (p *Plan) failsForNow() bool {
+	return p.Failure != nil && (p.revokedOnly || p.Failure.IsUnfinished() || p.Failure.Code() == framework.Error)
+}
+
+// undecideIfLate makes an attempt that timed out after its decision, with nothing to publish,
+// undecided.
+func (a *planner) undecideIfLate() {
+	if late := limits.TimeoutOf(a.Err); late != nil && a.Publish == nil {
+		a.Decision, a.Target, a.Change, a.Asked = a.Decision.WithFailure(a.Err), nil, nil, nil
+		a.Verdict = Verdict{Outcome: Undecided}
+	}
+}
+
+// limitTimeouts counts timeouts in a row. The first one publishes nothing that this attempt chose:
+// the machine may have been slow.
+func (a *planner) limitTimeouts() {
+	if _, _, timedOut := a.TimedOut(); timedOut {
+		a.Timeouts = a.in.Timeouts + 1
+		if a.in.RevokedOnly {
+			// It does not count as a timeout, so it is not reported.
+			a.Timeouts = 1
+		}
+	}
+	if a.FirstTimeout() {
+		a.Publication, a.Publish = Nothing, nil
+	}
+}
+
+// FirstTimeout reports whether this cycle timed out and the previous one for the same generation of
+// the Placement did not. It is false if the attempt has something to publish other than Target.
+func (p *Plan) FirstTimeout() bool {
+	return p.Timeouts == 1 && (p.Publication == Nothing || p.Publication == Whole)
+}
+
+// setPublish sets what the outcome publishes.
+func (a *planner) setPublish(ctx context.Context) {
+	switch {
+	case a.Outcome == Permitted:
+		a.Timers.Forced, a.Timers.Revoked = framework.Stability{}, framework.Stability{}
+		a.nextStep(ctx)
+	case a.Outcome == Unchanged || a.Outcome == Undecided && a.Target != nil:
+		a.publish(Whole, a.Target)
+		a.Timers.Forced, a.Timers.Revoked = framework.Stability{}, framework.Stability{}
+	default:
+		a.removeForced(ctx)
+	}
+}
+
+func (a *planner) publish(what Publication, p *framework.Proposal) {
+	if a.Publication, a.Publish = what, p; p == nil {
+		a.Publication = Nothing
+	}
+}
+
+// removeForced proposes the removal of clusters that the Placement cannot keep alone, while the
+// whole change is pending or nothing could be decided: of all of them while the change is Waiting,
+// or only held by plugins that permit forced removals, else of revoked ones. It is a separate
+// change; the next attempt continues with the rest. If a plugin holds the removal, too, the
+// clusters stay.
+func (a *planner) removeForced(ctx context.Context) {
+	revoked := revokedClusters(a.Snapshot)
+	if a.Outcome == Waiting || a.forcedPermitted() {
+		if forced := a.forcedRemovals(); len(forced) > len(revoked) && a.removeAlone(ctx, forced, false, &a.Timers.Forced) {
+			return
+		}
+	}
+	if len(revoked) == 0 {
+		a.Timers.Revoked = framework.Stability{}
+		return
+	}
+	a.removeAlone(ctx, revoked, true, &a.Timers.Revoked)
+}
+
+// removeAlone proposes the removal of clusters as a change of its own. It reports whether that is
+// permitted, or fails.
+func (a *planner) removeAlone(ctx context.Context, removed []string, revoked bool, stability *framework.Stability) (ends bool) {
+	deadline := a.Deadline
+	if deadline.Passed() {
+		// A Placement that times out must not keep revoked clusters, so their removal gets its own
+		// deadline.
+		ctx, deadline = a.in.Limits.Start(context.WithoutCancel(ctx))
+		defer deadline.Stop()
+	}
+	plan := *a.Plan
+	plan.Decision = a.WithDeadline(deadline)
+	alone := &planner{Plan: &plan, in: a.in, edits: a.edits}
+	p := a.republish(removed)
+	p.Revoked = revoked
+	m := alone.newMove(p, *stability)
+	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
+	v := alone.permitChange(ctx, m)
+	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
+	if p.Beside = a.Outcome.keepsReservation() && v.Outcome != Failed; p.Beside && !a.in.Dry {
+		a.reserveAgain(ctx)
+	} else if !a.in.Dry && a.failsForNow() && a.in.Reserved {
+		// The next attempt decides about what is reserved.
+		a.Claim, p.Beside = KeepClaim, true
+	}
+	switch v.Outcome {
+	case Failed:
+		a.Verdict = v
+		return true
+	case Permitted:
+		a.publishAlone(m, v)
+		return true
+	}
+	if at := alone.State.Requeue(); at.After(a.Snapshot.Now) {
+		a.State.RequeueAt(at)
+	}
+	if a.Outcome == Undecided {
+		// There is no other change to report.
+		a.Change, a.Verdict = m, v
+	}
+	return false
+}
+
+// publishAlone publishes a permitted removal.
+func (a *planner) publishAlone(m *Move, v Verdict) {
+	if a.Change != nil {
+		a.Asked = &Asked{a.Change, a.Verdict}
+	}
+	a.Change, a.Verdict = m, v
+	a.Outcome = Published
+	if a.Target != nil && slices.Equal(m.Clusters, a.Target.Clusters) {
+		// The removal is the whole change.
+		m.Selected, a.Target, a.Asked = a.Target.Selected, m.Proposal, nil
+		a.publish(Whole, m.Proposal)
+		return
+	}
+	a.publish(ForcedAlone, m.Proposal)
+	a.State.RequeueAt(a.Snapshot.Now)
+}
+
+// forcedPermitted reports whether all plugins that hold the change permit forced removals.
+func (a *planner) forcedPermitted() bool {
+	for _, plugin := range a.heldBy {
+		if !holderIs[framework.ForcedRemovalPermitter](a, plugin) {
+			return false
+		}
+	}
+	return len(a.heldBy) > 0 && (a.Outcome == Held || a.Outcome == Expired)
+}
+
+// unrecorded returns what must not wait for a record that cannot be written: pages are restored,
+// and forced removals of a change in steps are made.
+func (a *planner) unrecorded() *framework.Proposal {
+	switch {
+	case a.Publication == Again:
+		return a.Publish
+	case a.Outcome != Progressing || a.Publish == nil || a.Record() != nil:
+		// A change with a record keeps its revision, and its approval, until that is written.
+		return nil
+	}
+	forced := a.forcedRemovals()
+	if len(forced) == 0 {
+		return nil
+	}
+	p := a.republish(forced)
+	p.Revision, p.Partial = a.Change.Revision, true
+	return p
+}
+
+// remember sets what the next attempt must know.
+func (a *planner) remember() {
+	if a.Timers.ReadySince != nil && a.Publish != nil {
+		for _, name := range a.Publish.Added {
+			a.Timers.ReadySince[name] = a.Snapshot.Now
+		}
+	}
+	if a.Target != nil && a.Failure == nil {
+		a.Timers.Change = stabilityOf(a.Timers.Change, a.Target, a.Snapshot.Now)
+	}
+	if states, policy, ok := a.TierStates(); ok {
+		a.Timers.Tiers, a.Timers.TiersOf = states, policy
+	}
+	if a.Outcome != Waiting && a.Outcome != Failed && !a.continues() {
+		// The next removal starts a new measurement.
+		a.Timers.Change.RemovingSince, a.Timers.Forced.RemovingSince, a.Timers.Revoked.RemovingSince = time.Time{}, time.Time{}, time.Time{}
+	}
+	a.Timers.NextAttempt, a.Timers.NextAttemptCause = a.State.NextAttempt(), "timer"
+	if at, cause := a.Expiry(); a.Timers.NextAttempt.Equal(at) {
+		a.Timers.NextAttemptCause = cause
+	}
+	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedAlone || a.failsForNow() && a.in.Reserved || a.unreserveFailed
+	a.Held = a.held()
+}
+
+// continues reports whether the change in progress goes on although the target changed.
+func (p *Plan) continues() bool { return p.Outcome == Progressing && p.Asked != nil }
+
+// held returns which change is remembered as held.
+func (a *planner) held() HeldChange {
+	subject := a.Snapshot.Subject
+	switch {
+	case a.Outcome == Failed || a.Outcome == Undecided || a.Outcome == Waiting && len(a.Holds) > 0:
+		return HeldChange{Keep: true}
+	case a.Outcome != Held && (a.Outcome != Rejected || a.message != ""):
+		return HeldChange{}
+	}
+	held := &framework.HeldChange{
+		Key: subject.Key(), UID: subject.Placement.UID, Revision: a.Change.Revision,
+		Added: a.Change.Added, Removed: a.Change.Removed, Plugins: map[string]time.Time{},
+		Since: a.heldSince(),
+	}
+	for _, hold := range a.Holds {
+		held.Plugins[hold.Plugin] = hold.Until.Time
+	}
+	return HeldChange{Change: held, ID: framework.Answers{
+		Revision: a.Change.Revision, From: a.Change.From, Digest: a.Change.Digest, Generation: subject.Placement.Generation,
+	}}
+}
+
+// isQuiet reports whether the attempt changed nothing and waits for nothing, and the Placement has
+// what it wants.
+func (a *planner) isQuiet() bool {
+	subject := a.Snapshot.Subject
+	if a.Failure != nil || a.Outcome != Unchanged || subject.Last == nil || a.Snapshot.Trial {
+		return false
+	}
+	// This attempt ends reservations, which the decision counts of the Snapshot include.
+	if a.in.Reserved || len(a.Holds)+len(a.Intents) > 0 || !a.State.NextAttempt().IsZero() {
+		return false
+	}
+	if a.measuresReadiness() || len(subject.Evictions)+len(a.State.Warnings()) > 0 || changes.History(subject.Records).Open() != nil {
+		return false
+	}
+	// The message of the condition counts the excluded clusters.
+	satisfied, _ := a.Satisfied()
+	return satisfied
+}
+
+func (a *planner) settles(ctx context.Context) *framework.Settled {
+	settled, panicked := a.Settles(ctx)
+	a.recovered(panicked)
+	return settled
+}
+
+// recovered stores the failure of a plugin that the attempt survived; nil is ignored.
+func (a *planner) recovered(failure *framework.Status) {
+	if failure != nil {
+		a.Panics = append(a.Panics, failure)
+	}
+}
+
+// timeout returns an Error if the deadline has passed; nil otherwise.
+func (a *planner) timeout(point string, p framework.Plugin) *framework.Status {
+	return a.Deadline.Timeout(point, p.Name())
+}
+
+// startTimer starts the Timer of an extension point.
+func (a *planner) startTimer(point string) (end func()) {
+	if a.in.Timer == nil {
+		return func() {}
+	}
+	return a.in.Timer(a.Profile.Name, point)
+}
+
+// measuresReadiness reports whether each attempt has to measure how long clusters are ready.
+// Without a readiness source the times stay as they are.
+func (a *planner) measuresReadiness() bool {
+	for _, since := range a.Timers.ReadySince {
+		if since.IsZero() {
+			return true
+		}
+	}
+	for _, policy := range a.Snapshot.Subject.Policies {
+		if policy.Spec.Readiness != nil {
+			return len(a.Timers.ReadySince) > 0
+		}
+	}
+	return false
+}

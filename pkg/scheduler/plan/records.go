@@ -1,0 +1,315 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Records are the writes of an attempt to the records of changes.
+type Records struct {
+	// Before are written before step 9, in order. A record without a resource version is created;
+	// of the others only the status is written.
+	Before []*berthv1alpha1.PlacementChange
+	// after are changes of statuses after step 9 succeeded; of a record in Before, from what was
+	// written then.
+	after []recordChange
+	// Err is why the change can have no record; nil if it can.
+	Err error
+}
+
+// recordChange is a change of the status of a record.
+type recordChange struct {
+	record *berthv1alpha1.PlacementChange
+	change func(*berthv1alpha1.PlacementChangeStatus)
+}
+
+// After returns the records whose status is written after step 9 succeeded.
+func (r *Records) After() (writes []*berthv1alpha1.PlacementChange) {
+	for _, c := range r.after {
+		if next := changed(c.record, c.change); next != nil {
+			writes = append(writes, next)
+		}
+	}
+	return writes
+}
+
+// Record returns the record that the attempt's change had before the attempt: the open one, or the
+// one with the same revision that was rejected or expired. It returns nil if the change had none.
+func (p *Plan) Record() *berthv1alpha1.PlacementChange {
+	switch {
+	case p.Change == nil:
+		return nil
+	case p.Change.Open != nil:
+		return p.Change.Open
+	case p.Change.ended != nil && p.Change.ended.Spec.Revision == p.Change.Revision:
+		return p.Change.ended
+	}
+	return nil
+}
+
+// RecordBefore returns the record of the attempt's change among those written before step 9; nil if
+// none is.
+func (p *Plan) RecordBefore() *berthv1alpha1.PlacementChange {
+	if p.Change != nil {
+		for _, record := range p.Records.Before {
+			if record.Spec.Revision == p.Change.Revision {
+				return record
+			}
+		}
+	}
+	return nil
+}
+
+// PlanRecords sets Records of a Plan that is otherwise complete. Make calls it.
+func (p *Plan) PlanRecords() { (&planner{Plan: p}).planRecords() }
+
+func (a *planner) planRecords() {
+	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
+	switch a.Outcome {
+	case Held:
+		a.recordHold(now)
+	case Rejected, Expired:
+		if record := a.Record(); record != nil && changes.IsOpen(record) {
+			a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+				status.Phase, status.Message, status.CompletionTime = a.Effects().Phase, a.recordMessage(), &now
+				if a.Outcome == Expired {
+					status.Holds = a.Holds
+				}
+			})
+		}
+		a.writeAfter(a.superseded(now)...)
+	case Published:
+		a.recordPermit(now, berthv1alpha1.PhaseHeld, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
+	case Progressing:
+		a.recordPermit(now, berthv1alpha1.PhaseProgressing, func(status *berthv1alpha1.PlacementChangeStatus) { a.recordProgress(status, now) })
+	default:
+		a.writeAfter(a.superseded(now)...)
+	}
+}
+
+func (a *planner) writeAfter(changes ...recordChange) {
+	a.Records.after = append(a.Records.after, changes...)
+}
+
+// writeBefore adds the changed status of an existing record to before, unless it stays the same. It
+// returns the record as it is then.
+func (a *planner) writeBefore(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {
+	next := changed(record, change)
+	if next == nil {
+		return record
+	}
+	a.Records.Before = append(a.Records.Before, next)
+	return next
+}
+
+// createBefore adds a new record of the change to before, after the ends of those that it
+// supersedes. It returns nil if the change is too large for a record.
+func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now metav1.Time) *berthv1alpha1.PlacementChange {
+	created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.ChangeOf(a.Change.Proposal))
+	if err != nil {
+		a.Records.Err = err
+		return nil
+	}
+	created.Status = status
+	created.Spec.Forced = a.forcedOf(a.Change.Removed)
+	for _, r := range a.superseded(now) {
+		a.writeBefore(r.record, r.change)
+	}
+	a.Records.Before = append(a.Records.Before, created)
+	return created
+}
+
+// recordHold writes before step 9 that the change is held.
+func (a *planner) recordHold(now metav1.Time) {
+	record := a.Record()
+	if record == nil {
+		a.createBefore(berthv1alpha1.PlacementChangeStatus{
+			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change.Proposal),
+			Approval: a.earlierApproval(),
+		}, now)
+		return
+	}
+	a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+		status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
+		if status.StartTime == nil {
+			// The first write of the status failed.
+			status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
+		}
+	})
+	a.writeAfter(a.superseded(now)...)
+}
+
+// recordPermit writes the permission before step 9, so that the next leader, too, completes the
+// change, and what was published after it. A change without a record gets one before step 9 only if
+// it is published in several steps, or if an earlier record's approval permits it. That record
+// becomes Superseded, so that the approval is used once.
+func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase, after func(*berthv1alpha1.PlacementChangeStatus)) {
+	record, used := a.Record(), a.usedApproval()
+	supersedes := record != nil || used == nil && phase != berthv1alpha1.PhaseProgressing
+	switch {
+	case record != nil:
+		record = a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+			if status.PermittedTime == nil {
+				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
+				status.Approval = a.earlierApproval()
+			}
+			if status.StartTime == nil {
+				// The first write of the status failed.
+				status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
+			}
+		})
+	case !supersedes:
+		record = a.createBefore(berthv1alpha1.PlacementChangeStatus{
+			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change.Proposal), Approval: a.earlierApproval(),
+		}, now)
+		if record == nil {
+			return
+		}
+	}
+	if used != nil {
+		a.writeBefore(used, func(status *berthv1alpha1.PlacementChangeStatus) {
+			status.Phase, status.Message = berthv1alpha1.PhaseSuperseded, fmt.Sprintf("approved, and published as revision %d", a.Change.Revision)
+		})
+	}
+	if record != nil {
+		a.writeAfter(recordChange{record, after})
+	}
+	if supersedes {
+		a.writeAfter(a.superseded(now)...)
+	}
+}
+
+// heldSince returns when the change was first held, as its record says; now for a new one.
+func (a *planner) heldSince() time.Time {
+	if record := a.Record(); record != nil && record.Status.StartTime != nil {
+		return record.Status.StartTime.Time
+	}
+	return a.Snapshot.Now
+}
+
+// usedApproval returns the approved record of the same change that was rejected or expired under an
+// earlier revision; nil if there is none.
+func (a *planner) usedApproval() *berthv1alpha1.PlacementChange {
+	if a.Change == nil || !approved(a.Change.ended) || a.Change.ended == a.Record() {
+		return nil
+	}
+	return a.Change.ended
+}
+
+// earlierApproval returns the approval of usedApproval; nil without one.
+func (a *planner) earlierApproval() *berthv1alpha1.ChangeApproval {
+	if used := a.usedApproval(); used != nil {
+		return used.Spec.Approval
+	}
+	return nil
+}
+
+// maxMessage is the maximum length of a record's message, in bytes.
+const maxMessage = 4096
+
+// forcedOf returns which of the clusters, sorted, the Placement cannot keep.
+func (a *planner) forcedOf(names []string) (forced []string) {
+	for _, leaving := range a.describeLeaving(names) {
+		if leaving.Forced && len(forced) < berthv1alpha1.MaxListedClusters {
+			forced = append(forced, leaving.Name)
+		}
+	}
+	return forced
+}
+
+func (a *planner) recordMessage() string { return v1alpha1.CutText(a.Message(), maxMessage) }
+
+func remaining(p *framework.Proposal) *berthv1alpha1.RemainingClusters {
+	return &berthv1alpha1.RemainingClusters{Added: int32(len(p.Added)), Removed: int32(len(p.Removed))}
+}
+
+// changed returns a copy of the record with the changed status; nil if the status stays the same.
+func changed(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {
+	next := record.DeepCopy()
+	change(&next.Status)
+	if equality.Semantic.DeepEqual(record.Status, next.Status) {
+		return nil
+	}
+	return next
+}
+
+// recordProgress stores a step of the change.
+func (a *planner) recordProgress(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
+	status.Phase, status.Holds = berthv1alpha1.PhaseProgressing, a.Progress.holds
+	status.Message = v1alpha1.CutText(a.Progress.String(), maxMessage)
+	status.Remaining = &berthv1alpha1.RemainingClusters{Added: int32(a.Progress.LeftAdded), Removed: int32(a.Progress.LeftRemoved)}
+	if IsChange(a.Publish) {
+		status.LastProgressTime = &now
+	}
+}
+
+func complete(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
+	status.Phase, status.CompletionTime, status.LastProgressTime = berthv1alpha1.PhasePublished, &now, &now
+	status.Holds, status.Remaining, status.Message = nil, nil, ""
+	if status.PermittedTime == nil {
+		status.PermittedTime = &now
+	}
+}
+
+// isOwn reports whether a record is that of the attempt's change.
+func (p *Plan) isOwn(record *berthv1alpha1.PlacementChange) bool {
+	own := p.Record()
+	return own != nil && record.Spec.Revision == own.Spec.Revision
+}
+
+// Supersedes reports whether the attempt ends an open record. Without a decision, it ends a held
+// change of an earlier spec, which an approval does not publish any more.
+func (p *Plan) Supersedes(record *berthv1alpha1.PlacementChange) bool {
+	switch effects := p.Effects(); {
+	case effects.Supersedes:
+		return effects.Ends || !p.isOwn(record)
+	case p.StaysUndecided():
+		return record.Status.Phase == berthv1alpha1.PhaseHeld && record.Status.PermittedTime == nil &&
+			record.Spec.PlacementGeneration != p.Snapshot.Subject.Placement.Generation
+	}
+	return false
+}
+
+// StaysUndecided reports whether nothing is decided until an input changes: the Placement is
+// misconfigured or not admitted, or its SelectionPolicy is missing.
+func (p *Plan) StaysUndecided() bool {
+	return p.Outcome == Undecided && !p.failsForNow() && !p.Waits()
+}
+
+// superseded ends the open records of other changes with phase Superseded. A record whose target is
+// already published becomes Published: only its last write was lost.
+func (a *planner) superseded(now metav1.Time) []recordChange {
+	var all []recordChange
+	for _, record := range a.Snapshot.Subject.Records {
+		if changes.IsOpen(record) && a.Supersedes(record) {
+			all = append(all, recordChange{record, func(status *berthv1alpha1.PlacementChangeStatus) { a.supersede(record, status, now) }})
+		}
+	}
+	return all
+}
+
+func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
+	subject := a.Snapshot.Subject
+	switch last := subject.Last; {
+	case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
+		complete(status, now)
+	case a.Outcome == Denied && a.isOwn(record):
+		status.Phase, status.CompletionTime, status.Message = berthv1alpha1.PhaseSuperseded, &now, a.recordMessage()
+	default:
+		status.Phase, status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
+		status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
+		// A crash may have lost the count after the last step.
+		if record.Status.PermittedTime != nil {
+			status.Remaining = cmp.Or(changes.RemainingOf(record, subject.LastNames()), status.Remaining)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"slices"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// changedInSteps returns the clusters of all additions and removals since a change was last
+// completed, sorted.
+func (a *planner) changedInSteps() (added, removed []string) {
+	for _, record := range a.recordsInSteps() {
+		joined, left, err := changes.Lists(record)
+		if err != nil {
+			continue
+		}
+		added = append(added, joined...)
+		if a.progresses(record) || changes.RemovedInPart(record) > 0 {
+			removed = append(removed, left...)
+		}
+	}
+	return changes.Sorted(added), changes.Sorted(removed)
+}
+
+// recordsInSteps returns the records of the changes that were permitted since a change was last
+// completed, newest first.
+func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
+	for _, record := range slices.Backward(changes.History(a.Snapshot.Subject.Records)) {
+		if record.Status.Phase == berthv1alpha1.PhasePublished {
+			break
+		}
+		if a.progresses(record) || record.Status.PermittedTime != nil {
+			records = append(records, record)
+		}
+	}
+	return records
+}
+
+// progresses reports whether a record is that of a change in progress, or of this change.
+func (a *planner) progresses(record *berthv1alpha1.PlacementChange) bool {
+	return record.Status.Phase == berthv1alpha1.PhaseProgressing || a.Change != nil && record == a.Change.Open
+}
+
+// original returns the clusters that were published when the change began, or the first of the
+// changes that it superseded in part; nil if a record does not list its clusters.
+func (a *planner) original() []string {
+	names := append([]string{}, a.Snapshot.Subject.LastNames()...)
+	for _, record := range a.recordsInSteps() {
+		added, removed, err := changes.Lists(record)
+		if err != nil {
+			return nil
+		}
+		names = changes.Sorted(slices.Concat(changes.Minus(names, added), removed))
+	}
+	return names
+}
+
+// OpenChange returns what is left of the change of the open record; nil without one. The selected
+// clusters have no scores.
+func OpenChange(snapshot *framework.Snapshot) *framework.Proposal {
+	record := changes.History(snapshot.Subject.Records).Open()
+	if record == nil {
+		return nil
+	}
+	added, removed, err := changes.Lists(record)
+	if err != nil {
+		return nil
+	}
+	last := snapshot.Subject.LastNames()
+	p := &framework.Proposal{
+		Clusters: changes.Sorted(slices.Concat(changes.Minus(last, removed), added)),
+		Digest:   record.Spec.To, From: record.Spec.From, Revision: record.Spec.Revision, Cause: record.Spec.Cause,
+	}
+	p.Added, p.Removed = changes.Between(last, p.Clusters)
+	for _, name := range p.Clusters {
+		c := snapshot.Cluster(name)
+		if c == nil {
+			c = framework.NewCluster(&v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, -1)
+		}
+		p.Selected = append(p.Selected, framework.Selection{Cluster: c})
+	}
+	return p
+}

@@ -1,0 +1,333 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+)
+
+// Progress describes a change that is published in steps.
+type Progress struct {
+	// Added and Removed are the clusters of the whole change. LeftAdded and LeftRemoved are still
+	// to be added and removed after this step.
+	Added, Removed, LeftAdded, LeftRemoved int
+	// Why is what the next step waits for; empty if it follows at once.
+	Why string
+	// Paused is the reason of the condition if a user must act; empty if not. holds are set if an
+	// approval is enough.
+	Paused string
+	holds  []berthv1alpha1.ChangeHold
+	// pinned is the revision to which the Placement is pinned; 0 if it is not.
+	pinned int64
+	// StuckSince is the time of the last progress if the deadline has passed since; else zero.
+	StuckSince time.Time
+}
+
+// String is the message of the condition DecisionProgressing.
+func (p *Progress) String() string {
+	text := fmt.Sprintf("%d of %d added, %d of %d removed", p.Added-p.LeftAdded, p.Added, p.Removed-p.LeftRemoved, p.Removed)
+	if !p.StuckSince.IsZero() {
+		text += "; no progress since " + p.StuckSince.UTC().Format(time.RFC3339)
+	}
+	if p.Why != "" {
+		text += "; " + p.Why
+	}
+	if p.pinned > 0 {
+		text += fmt.Sprintf("; pinned to revision %d", p.pinned)
+	}
+	return text
+}
+
+// nextStep runs step 8 for a permitted change: it publishes the target, or the part of the change
+// that is published now, or nothing. Plugins count the whole change until it is published, or until
+// nothing changes any more.
+func (a *planner) nextStep(ctx context.Context) {
+	t, pausedBy, failure := a.runTransitionPlugins(ctx)
+	switch {
+	case failure != nil:
+		a.Verdict = failed(failure)
+		if !a.in.Dry {
+			a.unreserve(ctx, a.Change.Proposal, false)
+		}
+		return
+	case a.Asked != nil:
+		if t == nil {
+			t = &framework.Transition{Added: a.Change.Added, Removed: a.Change.Removed}
+		}
+		t.Why = cmp.Or(t.Why, fmt.Sprintf("change %d follows: it waits for %s", a.Asked.Revision, cmp.Or(a.Asked.Reason, holdText(a.Asked.Holds))))
+	case t == nil || len(t.Added) == len(a.Change.Added) && len(t.Removed) == len(a.Change.Removed):
+		a.Outcome = Published
+		a.publish(Whole, a.Target)
+		return
+	}
+	a.Outcome = Progressing
+	a.Progress = &Progress{
+		Why: t.Why, Paused: t.Paused, pinned: a.PinnedRevision(),
+		LeftAdded:   len(changes.Minus(a.Change.Clusters, a.Snapshot.Subject.LastNames())) - len(t.Added),
+		LeftRemoved: len(a.Change.Removed) - len(t.Removed),
+	}
+	if t.Approvable {
+		a.Progress.holds = []berthv1alpha1.ChangeHold{{Plugin: pausedBy, Reason: v1alpha1.CutText(t.Why, maxReason)}}
+		a.Progress.Why += ". To approve it: " + a.approveCommand()
+	}
+	a.Progress.Added, a.Progress.Removed = a.wholeChange()
+	if len(t.Added)+len(t.Removed) == 0 {
+		a.checkDeadline(t)
+		return
+	}
+	a.publish(Part, a.part(t))
+	a.State.RequeueAt(a.Snapshot.Now)
+}
+
+// goOn lets the change in progress go on while the change to a new target is Waiting, for example
+// for the stabilization window, or is held only by windows of policies. Clusters that no longer
+// qualify are not added. Forced removals supersede the change in progress, and so does the end of
+// the wait, and a target that keeps a cluster that the change in progress would remove.
+func (a *planner) goOn(ctx context.Context) {
+	subject := a.Snapshot.Subject
+	open := changes.History(subject.Records).Open()
+	if open == nil || open == a.Change.Open || open.Status.Phase != berthv1alpha1.PhaseProgressing || len(a.forcedRemovals()) > 0 {
+		return
+	}
+	p := a.toward(open)
+	if p == nil || len(changes.Minus(p.Removed, a.Target.Clusters)) < len(p.Removed) {
+		return
+	}
+	m := &Move{Proposal: p, Open: open}
+	if v := a.permitChange(ctx, m); v.Outcome == Permitted {
+		a.Asked = &Asked{a.Change, a.Verdict}
+		a.Change, a.Verdict = m, v
+	}
+}
+
+// toward proposes the rest of an open change, without additions that no longer qualify. It returns
+// nil if the published clusters are not between the start and the target of the change, are the
+// target, or are of a later change.
+func (a *planner) toward(open *berthv1alpha1.PlacementChange) *framework.Proposal {
+	names := a.Snapshot.Subject.LastNames()
+	_, errBefore := changes.Before(open, names)
+	target, errTarget := changes.Target(open, names)
+	if errBefore != nil || errTarget != nil || slices.Equal(target, names) || a.Snapshot.Subject.LastRevision() > open.Spec.Revision {
+		return nil
+	}
+	// Selected has the clusters that stay, too: quotas count them.
+	p := a.republish(changes.Minus(names, target))
+	p.Forced, p.Restores = false, false
+	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open) || approvedBefore(open)
+	last := a.Snapshot.Subject.Last
+	p.Edited = open.Spec.Edited || last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
+	missing := changes.Minus(target, names)
+	for _, i := range a.Ranking() {
+		if _, found := slices.BinarySearch(missing, a.Feasible[i].Name); found {
+			if limit := a.Snapshot.Limit; limit >= 0 && len(p.Selected) >= limit {
+				break
+			}
+			p.Added = append(p.Added, a.Feasible[i].Name)
+			p.Selected = append(p.Selected, framework.Selection{Cluster: a.Feasible[i], Score: a.Totals[i]})
+		}
+	}
+	slices.Sort(p.Added)
+	return p
+}
+
+// wholeChange returns how many clusters the change adds and removes, with its earlier steps.
+func (a *planner) wholeChange() (added, removed int) {
+	if open := a.Change.Open; open != nil {
+		return int(open.Spec.AddedCount), int(open.Spec.RemovedCount)
+	}
+	return len(a.Change.Added), len(a.Change.Removed)
+}
+
+// checkDeadline reports a change without progress since the progress deadline.
+func (a *planner) checkDeadline(t *framework.Transition) {
+	if t.ProgressDeadline == 0 || t.Paused != "" {
+		return
+	}
+	last := a.lastProgress()
+	if deadline := last.Add(t.ProgressDeadline); a.Snapshot.Now.Before(deadline) {
+		a.State.RequeueAt(deadline)
+	} else {
+		a.Progress.StuckSince = last
+	}
+}
+
+// lastProgress returns the time of the last step of the change, of its permission or of its last
+// newly ready cluster; now for a change that begins.
+func (a *planner) lastProgress() time.Time {
+	var last time.Time
+	if open := a.Change.Open; open != nil {
+		if at := cmp.Or(open.Status.LastProgressTime, open.Status.PermittedTime); at != nil {
+			last = at.Time
+		}
+	}
+	if last.IsZero() {
+		return a.Snapshot.Now
+	}
+	for _, since := range a.Timers.ReadySince {
+		if since.After(last) {
+			last = since
+		}
+	}
+	return last
+}
+
+// longestMeasurement is the longest minReadySeconds and progressDeadlineSeconds.
+const longestMeasurement = 24 * time.Hour
+
+// readySince continues the measurement for the clusters that were added to a Placement with a
+// DisruptionPolicy, until they have been ready for longestMeasurement. A cluster that is not ready
+// has the zero time.
+func (a *planner) readySince() map[string]time.Time {
+	if len(a.Snapshot.Subject.Policies) == 0 {
+		return nil
+	}
+	now, before := a.Snapshot.Now, a.Timers.ReadySince
+	var added []string
+	if before == nil {
+		added = a.addedBefore()
+	}
+	since := map[string]time.Time{}
+	for _, name := range a.Snapshot.Subject.LastNames() {
+		at, known := before[name]
+		switch {
+		case !known && !changes.Contains(added, name) && (before != nil || !a.mayHaveWaited(name)):
+		case a.Snapshot.NotReady[name] != "":
+			since[name] = time.Time{}
+		case at.IsZero():
+			since[name] = now
+		case now.Sub(at) < longestMeasurement:
+			since[name] = at
+		}
+	}
+	return since
+}
+
+// mayHaveWaited reports whether a cluster that stays is not ready when the measurement begins: an
+// earlier process may have waited for it since it was added.
+func (a *planner) mayHaveWaited(name string) bool {
+	return a.Snapshot.NotReady[name] != "" && (a.Target == nil || changes.Contains(a.Target.Clusters, name))
+}
+
+// addedBefore returns the clusters that were added before the measurement began, by a change that
+// is not complete or ended less than minReadySeconds ago, sorted. If records do not say which, it
+// returns all published clusters.
+func (a *planner) addedBefore() []string {
+	added, _ := a.changedInSteps()
+	subject := a.Snapshot.Subject
+	since := a.Snapshot.Now.Add(-changes.PolicyOf(subject.Policies).MinReady)
+	if changes.History(subject.Records).IncompleteUntil().After(since) {
+		return subject.LastNames()
+	}
+	for _, record := range subject.Records {
+		if !changes.Joins(record) || !changes.EndedSince(record, since) {
+			continue
+		}
+		joined, err := changes.Joined(record)
+		if err != nil {
+			return subject.LastNames()
+		}
+		added = append(added, joined...)
+	}
+	return changes.Sorted(added)
+}
+
+// runTransitionPlugins returns the step that all Transition plugins allow, and the plugin whose
+// pause an approval ends. The step is nil if the whole change is published.
+func (a *planner) runTransitionPlugins(ctx context.Context) (step *framework.Transition, pausedBy string, failure *framework.Status) {
+	if len(a.Profile.Transition) == 0 {
+		return nil, "", nil
+	}
+	defer a.startTimer("Transition")()
+	change := framework.NewChange(a.Change.Proposal, a.leaving)
+	change.ReadySince, change.LastProgress, change.Original = a.Timers.ReadySince, a.lastProgress(), a.original()
+	for _, plugin := range a.Profile.Transition {
+		var t *framework.Transition
+		status := plugins.Call(ctx, "Transition", plugin, func() (status *framework.Status) {
+			t, status = plugin.Transition(ctx, a.State, a.Snapshot.Subject.Placement, change)
+			return status
+		})
+		if late := a.timeout("Transition", plugin); late != nil {
+			return nil, "", late
+		}
+		if !status.IsSuccess() {
+			return nil, "", plugins.Unexpected(plugin, "Transition", status)
+		}
+		if t != nil && t.Approvable {
+			pausedBy = plugin.Name()
+		}
+		step = inBoth(step, t)
+	}
+	return step, pausedBy, nil
+}
+
+// inBoth returns the step that two plugins allow; nil allows everything.
+func inBoth(a, b *framework.Transition) *framework.Transition {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	both := &framework.Transition{
+		Added: changes.Minus(a.Added, changes.Minus(a.Added, b.Added)), Removed: changes.Minus(a.Removed, changes.Minus(a.Removed, b.Removed)),
+		Paused: a.Paused, Approvable: a.Approvable, Why: a.Why, ProgressDeadline: cmp.Or(a.ProgressDeadline, b.ProgressDeadline),
+	}
+	if both.Why == "" || b.Paused != "" && a.Paused == "" {
+		both.Paused, both.Approvable, both.Why = b.Paused, b.Approvable, b.Why
+	}
+	return both
+}
+
+// leaving describes the clusters that the change removes, and those that its earlier steps, or
+// those of changes that it superseded, removed.
+func (a *planner) leaving() []framework.Leaving {
+	_, removed := a.changedInSteps()
+	names := changes.Sorted(slices.Concat(a.Change.Removed, changes.Minus(removed, a.Change.Clusters)))
+	all := a.describeLeaving(names)
+	byIndex := make(map[int]*framework.Leaving, len(all))
+	for i := range all {
+		if c := all[i].Cluster; c != nil {
+			byIndex[c.Index] = &all[i]
+		}
+	}
+	if slices.ContainsFunc(a.Feasible, func(c *framework.Cluster) bool { return byIndex[c.Index] != nil }) {
+		for rank, i := range a.Ranking() {
+			if leaving := byIndex[a.Feasible[i].Index]; leaving != nil {
+				leaving.Rank = rank + 1
+			}
+		}
+	}
+	for i := range all {
+		if all[i].Cluster != nil {
+			all[i].OtherwiseQualifies = a.onlyForced(all[i].Cluster)
+		}
+	}
+	return all
+}
+
+// onlyForced reports whether only a filter that forces removals excludes a cluster.
+func (a *planner) onlyForced(c *framework.Cluster) bool {
+	by := a.ExcludedByPlugin(c.Index)
+	return by != "" && a.MayPin(c.Name) && slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == by })
+}
+
+// part proposes one step of the change.
+func (a *planner) part(t *framework.Transition) *framework.Proposal {
+	p := a.republish(t.Removed)
+	p.Forced, p.Restores, p.Partial = false, false, true
+	p.Added, p.Revision, p.Cause, p.Approved, p.Edited = t.Added, a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited
+	for _, selection := range a.Change.Selected {
+		if _, added := slices.BinarySearch(t.Added, selection.Cluster.Name); added {
+			p.Selected = append(p.Selected, selection)
+		}
+	}
+	slices.SortStableFunc(p.Selected, func(a, b framework.Selection) int { return cmp.Compare(b.Score, a.Score) })
+	p.Clusters = changes.Sorted(slices.Concat(p.Clusters, t.Added))
+	p.Digest = framework.DigestOf(p.Clusters)
+	return p
+}
