@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/pkg/turns"
 )
 
-// columnsTime is how long a request waits for the columns of a Hub. The page reads those that are
+// columnsTime is how long a request waits for the columns of a LiveWorld. The page reads those that are
 // decided later with the next Update.
 const columnsTime = 2 * time.Second
 

@@ -294,29 +294,29 @@ func (r *remote) names() map[string]bool {
 	return names
 }
 
-// dropColumn drops the cells of a Placement. The Hub is locked.
-func (h *Hub) dropColumn(key types.NamespacedName) {
-	h.dirty.columns[key] = true
-	h.world.dropColumn(key)
-	if r, ok := h.world.decider.(*remote); ok {
+// dropColumn drops the cells of a Placement. The world is locked.
+func (l *LiveWorld) dropColumn(key types.NamespacedName) {
+	l.dirty.columns[key] = true
+	l.world.dropColumn(key)
+	if r, ok := l.world.decider.(*remote); ok {
 		r.outdate(key)
 	}
 }
 
 // answered shows an answer of the controller.
-func (h *Hub) answered(r *remote, key types.NamespacedName, clusters []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.world.decider != decider(r) {
+func (l *LiveWorld) answered(r *remote, key types.NamespacedName, clusters []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.world.decider != decider(r) {
 		return
 	}
-	if h.world.inventory.Placement(key) == nil {
+	if l.world.inventory.Placement(key) == nil {
 		// It was deleted meanwhile.
 		r.forget(key)
 	}
-	h.dirty.columns[key], h.dirty.names = true, true
+	l.dirty.columns[key], l.dirty.names = true, true
 	for _, name := range clusters {
-		h.dirty.clusters[name] = true
+		l.dirty.clusters[name] = true
 	}
-	h.flushSoon()
+	l.flushSoon()
 }
