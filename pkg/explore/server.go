@@ -145,7 +145,7 @@ func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 	switch path {
 	case "api/time":
 		if v.past == nil {
-			return nil, fmt.Errorf("a recording: %w: berth explore was started without --record", errUnknown)
+			return nil, fmt.Errorf("a recording: %w: berth explore was started without --recording", errUnknown)
 		}
 		return v.past.line(), nil
 	case "api/resilience":

@@ -112,7 +112,7 @@ func (v *Viewer) worldOf(ctx context.Context, name, namespace string) (anyWorld,
 		return nil, fmt.Errorf("the hub: %w: only a recording is shown", errUnknown)
 	case strings.HasPrefix(name, worldAt):
 		if v.past == nil {
-			return nil, fmt.Errorf("the world %q: %w: berth explore was started without --record", name, errUnknown)
+			return nil, fmt.Errorf("the world %q: %w: berth explore was started without --recording", name, errUnknown)
 		}
 		return v.past.state(ctx, name)
 	}
