@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/pkg/turns"
 )
 
-// columnsTime is how long a request waits for the columns of a LiveWorld. The page reads those that are
-// decided later with the next Update.
+// columnsTime is how long a request waits for the columns of a LiveWorld. The page reads those
+// that are decided later with the next Update.
 const columnsTime = 2 * time.Second
 
 // errDeciding is shown until a Placement has been decided.

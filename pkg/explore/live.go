@@ -25,7 +25,7 @@ const (
 	maxColumns = 200
 )
 
-// LiveWorld is the present world in one scope. A Follower keeps it up to date.
+// LiveWorld is the world now, in one scope. A Follower keeps it up to date.
 type LiveWorld struct {
 	options simulator.Options
 	// streams is how many pages follow the world. gone is closed when no Follower does any more.

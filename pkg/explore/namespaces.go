@@ -76,8 +76,8 @@ func (all *namespaceWorlds) evict() {
 	all.worlds = slices.DeleteFunc(all.worlds, func(s *namespaceWorld) bool { return s == last })
 }
 
-// namespace returns the only namespace whose objects are listed, empty for all. known is false until
-// the hub has said what the viewer may list.
+// namespace returns the only namespace whose objects are listed; empty for all. known is false
+// until the hub has said what the viewer may list.
 func (l *LiveWorld) namespace() (namespace string, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,7 +56,7 @@ var (
 	errCrowd = fmt.Errorf("%d ServiceAccounts of this namespace look at the fleet already. Try again in some minutes", maxOfNamespace)
 )
 
-// tokenViewers are the viewers of a shared server, each with the permissions of their own bearer token.
+// tokenViewers are the viewers of a shared server, each with the permissions of a bearer token.
 type tokenViewers struct {
 	ctx    context.Context
 	config *rest.Config // without credentials

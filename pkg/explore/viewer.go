@@ -19,7 +19,7 @@ import (
 
 // Viewer is one user who looks at a hub.
 type Viewer struct {
-	// Live is the present world of the viewer; nil with a recording only.
+	// Live is the world now, as the viewer may see it; nil with a recording only.
 	Live *LiveWorld
 	// Client has the viewer's permissions; nil with a recording only. It must know the kinds of
 	// events.k8s.io/v1.

@@ -74,7 +74,8 @@ func NewClient(cfg *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// Follow keeps a LiveWorld up to date until ctx ends, or the hub no longer accepts a token that is final.
+// Follow keeps a LiveWorld up to date until ctx ends, or the hub no longer accepts a token that is
+// final.
 func (f *Follower) Follow(ctx context.Context, l *LiveWorld) error {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
