@@ -161,7 +161,7 @@ func (w *world) isUndecided(key types.NamespacedName) bool {
 	return e == nil || !e.current
 }
 
-// dropColumn has a column decided again. The last one is shown until then.
+// dropColumn marks a column as out of date. It is shown until it is decided again.
 func (w *world) dropColumn(key types.NamespacedName) {
 	if w.inventory.Placement(key) == nil {
 		delete(w.columns, key)

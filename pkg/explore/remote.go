@@ -38,8 +38,8 @@ var (
 	errTooMany = errors.New("the controller is being asked about too many other Placements")
 )
 
-// remote has the controller decide, with PlacementExplanations that the viewer may create, for a
-// viewer who may not list what decisions depend on.
+// remote is the decider of a viewer who may not list what decisions depend on. It asks the
+// controller by PlacementExplanations, which the viewer may create.
 type remote struct {
 	hub client.Client
 	// answered is called after each answer, with the clusters that it and the one before name.
@@ -260,7 +260,7 @@ func (r *remote) explanation(q question) (*simulator.Report, error) {
 	return report, err
 }
 
-// outdate has the controller asked again about a Placement. Its last answer is shown until then.
+// outdate marks the answer about a Placement as out of date. It is shown until the next answer.
 func (r *remote) outdate(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
