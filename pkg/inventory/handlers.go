@@ -38,11 +38,14 @@ func handle[T client.Object](update, remove func(*Inventory, T, *event)) handler
 // kept for it.
 func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
-	if inv.placements[key] != nil || len(inv.inFlight[key]) > 0 {
+	if inv.claims[key] != nil {
 		inv.addDeleted(object)
 	}
-	inv.unreserve(key)
-	inv.deletePlacement(key)
+	if p := inv.placements[key]; p != nil {
+		inv.forgetPublished(p)
+		inv.removePlacement(p)
+	}
+	inv.setWriting(key, nil)
 	e.affected.add(key)
 	inv.placementChanged(key)
 }

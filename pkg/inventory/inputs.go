@@ -131,11 +131,11 @@ func (inv *Inventory) applyOwn(in Input, e *event) {
 			inv.setPublished(p, in.Published, in.KeepsLanded)
 		}
 	case InputReserved:
-		inv.reserve(in.Placement, in.Clusters)
+		inv.setWriting(in.Placement, in.Clusters)
 	case InputLanded:
 		for _, name := range in.Clusters {
 			if i, known := inv.names.index[name]; known {
-				inv.addLanded(in.Placement, i)
+				inv.addWritten(in.Placement, i)
 			}
 		}
 	case InputReadiness:
@@ -222,12 +222,14 @@ func (inv *Inventory) Contents(emit func(number int64, contents []Input)) {
 		if p.last != nil {
 			add(Input{Kind: InputPublished, Placement: key, Published: p.last, KeepsLanded: true})
 		}
-		if p.landed.Len() > 0 {
-			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.namesOf(slices.Collect(p.landed.All))})
+		if p.claim.written.Len() > 0 {
+			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.names.of(p.claim.written)})
 		}
 	}
-	for _, key := range sortedPlacements(inv.inFlight) {
-		add(Input{Kind: InputReserved, Placement: key, Clusters: inv.namesOf(sortedIndexes(inv.inFlight[key]))})
+	for _, key := range sortedPlacements(inv.claims) {
+		if writing := inv.claims[key].writing; writing.Len() > 0 {
+			add(Input{Kind: InputReserved, Placement: key, Clusters: inv.names.of(writing)})
+		}
 	}
 	if inv.started {
 		add(Input{Kind: InputStarted})
@@ -336,14 +338,6 @@ func readinessInputs(source string, all []ReadyObject, failures map[string]strin
 	return inputs
 }
 
-func (inv *Inventory) namesOf(indexes []int) []string {
-	names := make([]string, len(indexes))
-	for at, i := range indexes {
-		names[at] = inv.names.slots[i].name
-	}
-	return names
-}
-
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for key := range m {
@@ -359,13 +353,4 @@ func sortedPlacements[V any](m map[Key]V) []Key {
 		all.add(key)
 	}
 	return all.keys()
-}
-
-func sortedIndexes(set map[int]bool) []int {
-	indexes := make([]int, 0, len(set))
-	for i := range set {
-		indexes = append(indexes, i)
-	}
-	slices.Sort(indexes)
-	return indexes
 }

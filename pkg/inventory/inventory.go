@@ -71,9 +71,12 @@ type Inventory struct {
 	// readers are the Placements that may use a set, by the set's name. The set need not exist.
 	readers map[string]readerGroups
 
-	pages    pageTable
-	inFlight inFlight
-	records  recordTable
+	pages   pageTable
+	records recordTable
+	// claims are what Placements have: of those that exist, and of those with a claim without an
+	// object. counts are the decisions on their pages, and those that are being published.
+	claims map[Key]*claim
+	counts decisionCounts
 	// policies are DisruptionPolicies by namespace, then name.
 	policies  map[string]map[string]*policy
 	evictions evictionTable
@@ -111,7 +114,7 @@ func New(options Options) *Inventory {
 		byNamespace: map[string]map[Key]*placement{},
 		readers:     map[string]readerGroups{},
 		pages:       newPageTable(),
-		inFlight:    inFlight{},
+		claims:      map[Key]*claim{},
 		records:     newRecordTable(),
 		policies:    map[string]map[string]*policy{},
 		evictions:   newEvictionTable(),
@@ -143,13 +146,12 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 // event. It ignores a deleted or newer Placement, and one whose spec was edited: the watch event of
 // the edit must affect it.
 func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	p := inv.placements[Key{Namespace: object.Namespace, Name: object.Name}]
-	if p == nil || p.object.UID != object.UID || earlier(object, p.object) || !sameRequest(p.object, object) {
-		return
-	}
-	inv.setStatus(p, object)
+	inv.processOwn(func(*event) {
+		p := inv.placements[Key{Namespace: object.Namespace, Name: object.Name}]
+		if p != nil && p.object.UID == object.UID && !earlier(object, p.object) && sameRequest(p.object, object) {
+			inv.setStatus(p, object)
+		}
+	})
 }
 
 // setStatus stores a Placement of which only the status changed.
@@ -218,7 +220,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	}
 	inv.updateHoldings()
 	inv.restoreLast(p)
-	snapshot := inv.snapshot(p, inv.withReserved(inv.withRecords(p, inv.subject(p))), now, queue)
+	snapshot := inv.snapshot(p, inv.withRecords(p, inv.subject(p)), now, queue)
 	snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
 	snapshot.Settled = p.skipped && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
 	// Events after this Snapshot are not in it: they start an attempt.
@@ -290,7 +292,7 @@ func (inv *Inventory) freeze() *framework.Fleet {
 		Clusters:   inv.clusters.Freeze(),
 		Ranks:      ranks,
 		Sorted:     sorted,
-		Counts:     inv.pages.counts.freeze(),
+		Counts:     inv.counts.freeze(),
 		Scores:     scores,
 		Log:        inv.log,
 		Capacities: inv.freezeCapacities(),
@@ -306,7 +308,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.listed,
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.claim.listed,
 		Taken: inv.pages.takenNames(p.key),
 	}
 	inv.govern(s, p)
@@ -328,10 +330,14 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	for _, policy := range inv.selections.of(p.key) {
 		s.SelectionPolicies = append(s.SelectionPolicies, policy.object)
 	}
+	for i := range p.claim.writing.All {
+		s.Entries[i]++
+		s.Counted = s.Counted.Set(i)
+	}
+	s.Incumbents, s.Leaving = p.claim.incumbents(), p.claim.leaving
 	if h := inv.holdings.byPlacement[p.key]; h != nil {
 		s.Has, s.Request = h.has, h.request
 	}
-	inv.addTarget(s, p)
 	p.subject = s
 	return s
 }

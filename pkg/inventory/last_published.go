@@ -65,16 +65,12 @@ func (inv *Inventory) setLast(p *placement, last *framework.Published) {
 		p.last = last
 		return
 	}
-	var listed framework.Bitset
+	var names []string
 	if last != nil {
-		for _, name := range last.Names {
-			listed = listed.Set(inv.names.acquire(name))
-		}
+		names = last.Names
 	}
-	for i := range p.listed.All {
-		inv.names.release(i)
-	}
-	p.last, p.listed = last, listed
+	inv.setListed(p.claim, names)
+	p.last = last
 }
 
 // delegates reports whether other writers own the pages of a Placement: from the time when
@@ -205,7 +201,7 @@ func (inv *Inventory) OnPublished(call func(placement Key)) { inv.onPublished.St
 // storePublished is SetPublished without calls, with the inventory locked.
 func (inv *Inventory) storePublished(subject *framework.Subject, last *framework.Published) {
 	p := inv.placements[subject.Key()]
-	if p == nil || p.object.UID != subject.Placement.UID || p.delegated || last == nil && p.landed.Len() == 0 {
+	if p == nil || p.object.UID != subject.Placement.UID || p.delegated || last == nil && p.claim.written.Len() == 0 {
 		return
 	}
 	if last == nil {
@@ -223,7 +219,7 @@ func (inv *Inventory) storePublished(subject *framework.Subject, last *framework
 // locked.
 func (inv *Inventory) setPublished(p *placement, last *framework.Published, keepsLanded bool) {
 	if !keepsLanded {
-		p.landed = nil
+		inv.endWritten(p.claim)
 		p.before = nil
 		p.delegated = p.delegated && !last.Restored
 	}

@@ -26,13 +26,12 @@ type page struct {
 	owner Key
 }
 
-// pageTable holds the hub's PlacementDecisions and counts their decisions.
+// pageTable holds the hub's PlacementDecisions.
 type pageTable struct {
 	byName      map[Key]*page
 	byPlacement map[Key]map[string]*page
 	// byIndex holds the pages that list a cluster, by the index of its name.
 	byIndex map[int]map[*page]struct{}
-	counts  decisionCounts
 	// taken are page names that a Placement cannot use, because a page of another owner, or one
 	// that is being deleted, has the name.
 	taken map[Key]map[string]struct{}
@@ -79,11 +78,11 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 		page = nil
 	}
 	inv.processOwn(func(*event) {
-		if page != nil && inv.keepsLanded(owner) {
+		if page != nil && inv.dependsOnClaim(owner) {
 			in := Input{Kind: InputLanded, Placement: owner}
 			for _, d := range page.Status.Decisions {
 				if i, known := inv.names.index[d.ClusterName]; known {
-					inv.addLanded(owner, i)
+					inv.addWritten(owner, i)
 					in.Clusters = append(in.Clusters, d.ClusterName)
 				}
 			}
@@ -157,6 +156,18 @@ func nameOf(object *v1alpha1.PlacementDecision) Key {
 	return Key{Namespace: object.Namespace, Name: object.Name}
 }
 
+// listedBy returns the clusters that the pages of a Placement list.
+func (t *pageTable) listedBy(placement Key) (listed framework.Bitset) {
+	for _, p := range t.byPlacement[placement] {
+		for _, i := range p.indexes {
+			if !p.deleting {
+				listed = listed.Set(i)
+			}
+		}
+	}
+	return listed
+}
+
 // listingPages returns the pages that list a cluster.
 func (t *pageTable) listingPages(i int) []*page {
 	var pages []*page
@@ -191,17 +202,14 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 		i := inv.names.acquire(d.ClusterName)
 		p.indexes = append(p.indexes, i)
 		if !p.deleting {
-			inv.pages.counts.add(i, 1)
+			inv.count(i, 1)
 		}
 		if inv.pages.byIndex[i] == nil {
 			inv.pages.byIndex[i] = map[*page]struct{}{}
 		}
 		inv.pages.byIndex[i][p] = struct{}{}
 		if !p.deleting {
-			if inv.inFlight[p.owner][i] {
-				inv.addLanded(p.owner, i)
-			}
-			inv.endReservation(p.owner, i)
+			inv.endWriting(p.owner, i)
 		}
 	}
 	inv.fleet = nil
@@ -268,7 +276,7 @@ func (inv *Inventory) removePage(name Key, e *event) {
 	}
 	for _, i := range p.indexes {
 		if !p.deleting {
-			inv.pages.counts.add(i, -1)
+			inv.count(i, -1)
 		}
 		delete(inv.pages.byIndex[i], p)
 		if len(inv.pages.byIndex[i]) == 0 {
@@ -312,7 +320,7 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 		}
 	}
 	if p.last != nil && !p.last.Restored {
-		return queue, p.listed.Len()
+		return queue, p.claim.listed.Len()
 	}
 	return queue, listed.Len()
 }

@@ -20,13 +20,9 @@ type placement struct {
 	subject  *framework.Subject
 	// governance is nil if it is not known.
 	governance *governance
-	// landed are clusters on pages that Berth writes or wrote. The Placement has them until the
-	// whole decision is published.
-	landed framework.Bitset
-	// last is the last published decision; nil before the first one, and until it is read. listed
-	// are the indexes of its clusters, each acquired in the table of names.
-	last   *framework.Published
-	listed framework.Bitset
+	claim      *claim
+	// last is the last published decision; nil before the first one, and until it is read.
+	last *framework.Published
 	// delegated is true while other writers own the pages. before are the clusters that Berth had
 	// published until then.
 	delegated bool
@@ -153,18 +149,20 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	}
 	inv.addObject(object)
 	e.changed = "created"
-	p, delegated := &placement{key: key, object: object}, delegates(old, object)
+	p, delegated := &placement{key: key, object: object, claim: inv.claimOf(key)}, delegates(old, object)
 	if old != nil {
 		e.changed = edited(old.object, object)
 		if old.object.UID == object.UID {
-			p.last, p.listed, p.landed, p.delegated, p.before = old.last, old.listed, old.landed, old.delegated, old.before
-			old.last, old.listed = nil, nil
+			p.last, p.delegated, p.before = old.last, old.delegated, old.before
+		} else {
+			inv.forgetPublished(old)
 		}
-		inv.deletePlacement(key)
+		inv.removePlacement(old)
 	}
 	p.reads = inv.readsOf(p)
 	p.readsKey = p.reads.String()
 	inv.placements[key] = p
+	inv.updateTarget(key)
 	inv.setDelegated(p, delegated)
 	if inv.byNamespace[key.Namespace] == nil {
 		inv.byNamespace[key.Namespace] = map[Key]*placement{}
@@ -179,20 +177,22 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	inv.placementChanged(key)
 }
 
-func (inv *Inventory) deletePlacement(key Key) {
-	p := inv.placements[key]
-	if p == nil {
-		return
-	}
-	for set := range inv.bindings[key.Namespace] {
+// removePlacement removes a Placement, and keeps its claim.
+func (inv *Inventory) removePlacement(p *placement) {
+	for set := range inv.bindings[p.key.Namespace] {
 		inv.setReader(set, p, false)
 	}
-	inv.setLast(p, nil)
-	delete(inv.placements, key)
-	delete(inv.byNamespace[key.Namespace], key)
-	if len(inv.byNamespace[key.Namespace]) == 0 {
-		delete(inv.byNamespace, key.Namespace)
+	delete(inv.placements, p.key)
+	delete(inv.byNamespace[p.key.Namespace], p.key)
+	if len(inv.byNamespace[p.key.Namespace]) == 0 {
+		delete(inv.byNamespace, p.key.Namespace)
 	}
+}
+
+// forgetPublished ends what a Placement has published.
+func (inv *Inventory) forgetPublished(p *placement) {
+	inv.setLast(p, nil)
+	inv.endWritten(p.claim)
 }
 
 // edited names the first part in which two states of a Placement differ.

@@ -22,7 +22,7 @@ type record struct {
 	// owner is the Placement that the owner reference names.
 	owner Key
 	// added and removed are the name indexes of the clusters that an open change adds and removes.
-	added, removed []int
+	added, removed framework.Bitset
 }
 
 // recordTable holds the hub's PlacementChanges.
@@ -50,6 +50,10 @@ func (r *record) whole() *berthv1alpha1.PlacementChange {
 
 // isOpen reports whether the change is open. Packed records have ended.
 func (r *record) isOpen() bool { return r.packed == nil && changes.IsOpen(r.object) }
+
+func (r *record) isProgressing() bool {
+	return r.packed == nil && r.object.Status.Phase == berthv1alpha1.PhaseProgressing
+}
 
 // countProgressing adds to the number of records of changes in progress of a Placement.
 func (t *recordTable) countProgressing(owner Key, n int) {
@@ -112,7 +116,7 @@ func (inv *Inventory) addRecord(object *berthv1alpha1.PlacementChange, packed *c
 	if r.isOpen() {
 		// A record with unreadable lists counts as one without lists.
 		added, removed, _ := changes.Lists(object)
-		r.added, r.removed = inv.acquireAll(added), inv.acquireAll(removed)
+		r.added, r.removed = inv.names.acquireAll(added), inv.names.acquireAll(removed)
 	}
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, 1)
@@ -122,6 +126,9 @@ func (inv *Inventory) addRecord(object *berthv1alpha1.PlacementChange, packed *c
 		inv.records.byPlacement[r.owner] = map[string]*record{}
 	}
 	inv.records.byPlacement[r.owner][object.Name] = r
+	if r.isOpen() {
+		inv.updateTarget(r.owner)
+	}
 	return r
 }
 
@@ -131,14 +138,6 @@ func recordOwner(object *berthv1alpha1.PlacementChange) Key {
 		return Key{Namespace: object.Namespace, Name: owner.Name}
 	}
 	return Key{}
-}
-
-func (inv *Inventory) acquireAll(names []string) []int {
-	indexes := make([]int, len(names))
-	for i, name := range names {
-		indexes[i] = inv.names.acquire(name)
-	}
-	return indexes
 }
 
 func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, e *event) {
@@ -165,9 +164,6 @@ func (inv *Inventory) removeRecord(object *berthv1alpha1.PlacementChange) {
 	}
 	key := recordKey(object)
 	r := inv.records.byName[key]
-	for _, i := range slices.Concat(r.added, r.removed) {
-		inv.names.release(i)
-	}
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, -1)
 	}
@@ -176,6 +172,11 @@ func (inv *Inventory) removeRecord(object *berthv1alpha1.PlacementChange) {
 	if len(inv.records.byPlacement[r.owner]) == 0 {
 		delete(inv.records.byPlacement, r.owner)
 	}
+	if r.isOpen() {
+		inv.updateTarget(r.owner)
+	}
+	inv.names.releaseAll(r.added)
+	inv.names.releaseAll(r.removed)
 }
 
 // UpdatePacked processes a packed record that was added or changed. It returns the affected
@@ -302,26 +303,6 @@ func (inv *Inventory) OpenChanges() []Key {
 	return open.keys()
 }
 
-// addTarget sets Incumbents and Leaving from the open change.
-func (inv *Inventory) addTarget(s *framework.Subject, p *placement) {
-	s.Incumbents = s.Published
-	open := inv.openRecord(p)
-	if open == nil {
-		return
-	}
-	s.Incumbents = s.Published.Clone()
-	for _, i := range open.added {
-		s.Incumbents = s.Incumbents.Set(i)
-	}
-	for _, i := range open.removed {
-		s.Leaving = s.Leaving.Set(i)
-		if open.object.Status.Phase == berthv1alpha1.PhaseProgressing {
-			// Otherwise a rollout that is half done would pull the target back.
-			s.Incumbents.Unset(i)
-		}
-	}
-}
-
 // ClearCause drops the cause of the attempt on a Snapshot after it succeeded. It keeps the cause of
 // a later trigger.
 func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
@@ -352,7 +333,6 @@ func (inv *Inventory) HasStarted() bool {
 func (inv *Inventory) start() {
 	inv.starting = true
 	inv.updateHoldings()
-	clear(inv.holdings.pending)
 	inv.starting, inv.started = false, true
 }
 

@@ -70,8 +70,8 @@ func (t *selectionTable) hasTiers(placement Key) bool {
 	return false
 }
 
-// needsHoldings reports whether decisions depend on the clusters that Placements have.
-func (s *selectionPolicy) needsHoldings() bool {
+// dependsOnClaims reports whether decisions depend on the clusters that Placements have.
+func (s *selectionPolicy) dependsOnClaims() bool {
 	return s.hasAffinity() || len(s.object.Spec.Requests) > 0
 }
 
@@ -116,8 +116,8 @@ func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy 
 type selectionTable struct {
 	byPlacement map[Key]map[string]*selectionPolicy
 	placements  map[Key]Key
-	// holding counts the policies of each namespace that need holdings.
-	holding map[string]int
+	// dependent counts the policies of each namespace that depend on claims.
+	dependent map[string]int
 	// affinities are the policies with affinity of Placements with one policy, by namespace.
 	affinities map[string]map[Key]*selectionPolicy
 	// naming holds the policies that name a cluster in clusterNames, by the cluster's name.
@@ -126,7 +126,7 @@ type selectionTable struct {
 
 func newSelectionTable() selectionTable {
 	return selectionTable{
-		byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, holding: map[string]int{}, affinities: map[string]map[Key]*selectionPolicy{},
+		byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, dependent: map[string]int{}, affinities: map[string]map[Key]*selectionPolicy{},
 		naming: map[string]map[Key]struct{}{},
 	}
 }
@@ -178,8 +178,8 @@ func (t *selectionTable) store(s *selectionPolicy) {
 	}
 	t.byPlacement[placement][key.Name], t.placements[key] = s, placement
 	t.updateAffinity(placement)
-	if s.needsHoldings() {
-		t.holding[key.Namespace]++
+	if s.dependsOnClaims() {
+		t.dependent[key.Namespace]++
 	}
 	for _, name := range s.clusterNames() {
 		if t.naming[name] == nil {
@@ -197,9 +197,9 @@ func (t *selectionTable) remove(key Key) {
 			delete(t.naming, name)
 		}
 	}
-	if s.needsHoldings() {
-		if t.holding[key.Namespace]--; t.holding[key.Namespace] == 0 {
-			delete(t.holding, key.Namespace)
+	if s.dependsOnClaims() {
+		if t.dependent[key.Namespace]--; t.dependent[key.Namespace] == 0 {
+			delete(t.dependent, key.Namespace)
 		}
 	}
 	delete(t.placements, key)
@@ -241,16 +241,12 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 // AssumeSelectionPolicy processes a policy whose status was just written, before or after its watch
 // event. It ignores a deleted or newer policy, and one whose spec was edited.
 func (inv *Inventory) AssumeSelectionPolicy(object *berthv1alpha1.SelectionPolicy) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	key, placement := selectionKeys(object)
-	if s := inv.selections.get(key); s != nil && !older(object, s.object) && sameSelection(s.object, object) {
-		if !sameVersion(s.object, object) {
-			inv.addObject(object)
+	inv.processOwn(func(e *event) {
+		key, _ := selectionKeys(object)
+		if s := inv.selections.get(key); s != nil && sameSelection(s.object, object) {
+			inv.updateSelection(object, e)
 		}
-		s.object = object
-		inv.dropSubject(placement)
-	}
+	})
 }
 
 // sameSelection reports whether two states of a policy differ only in the status and metadata that

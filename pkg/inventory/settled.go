@@ -68,7 +68,7 @@ func (inv *Inventory) skipSurvivors(e *event) {
 }
 
 func (inv *Inventory) settledFleet() *framework.SettledFleet {
-	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.pages.counts.current(), Changed: inv.pages.counts.since}
+	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.counts.current(), Changed: inv.counts.since}
 }
 
 // addChecked adds the Placements whose skipped attempt is to run all the same.
