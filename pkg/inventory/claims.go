@@ -62,40 +62,45 @@ func (inv *Inventory) claimChanged(key Key) {
 // Claim counts a decision on each of the clusters that no page of the Placement lists yet. It
 // replaces the Placement's earlier claim. The claim to a cluster ends when a page lists it.
 func (inv *Inventory) Claim(placement Key, clusters []string) {
-	inv.processOwn(func(*event) {
+	inv.processOwn(func(e *event) {
 		var writing, written []string
 		listed := inv.pages.listedBy(placement)
 		for _, name := range clusters {
 			if i, known := inv.names.index[name]; !known || !listed.Has(i) {
 				writing = append(writing, name)
-			} else if inv.addWritten(placement, i) { // listed by another writer
+			} else if inv.dependsOnClaim(placement) { // listed by another writer
 				written = append(written, name)
 			}
 		}
 		if len(written) > 0 {
-			inv.addInput(Input{Kind: InputLanded, Placement: placement, Clusters: written})
+			inv.dispatch(Input{Kind: InputLanded, Placement: placement, Clusters: written}, e)
 		}
-		if inv.setWriting(placement, writing) {
-			inv.addInput(Input{Kind: InputReserved, Placement: placement, Clusters: writing})
+		if !inv.isWriting(placement, writing) {
+			inv.dispatch(Input{Kind: InputReserved, Placement: placement, Clusters: writing}, e)
 		}
 	})
 }
 
-// setWriting replaces the clusters that are being published and that no page lists. It returns
-// false if they are the same as before.
-func (inv *Inventory) setWriting(placement Key, clusters []string) bool {
+// isWriting reports whether exactly these clusters are being published, and on no page.
+func (inv *Inventory) isWriting(placement Key, clusters []string) bool {
+	next := inv.names.acquireAll(clusters)
+	defer inv.names.releaseAll(next)
+	c := inv.claimOf(placement)
+	return c.writing.Covers(next) && next.Covers(c.writing)
+}
+
+// setWriting replaces the clusters that are being published and that no page lists.
+func (inv *Inventory) setWriting(placement Key, clusters []string) {
 	c, next := inv.claimOf(placement), inv.names.acquireAll(clusters)
-	ended, begun := c.writing.Without(next), next.Without(c.writing)
-	for i := range ended.All {
+	for i := range c.writing.Without(next).All {
 		inv.count(i, -1)
 	}
-	for i := range begun.All {
+	for i := range next.Without(c.writing).All {
 		inv.count(i, 1)
 	}
 	inv.names.releaseAll(c.writing)
 	c.writing = next
 	inv.claimChanged(placement)
-	return ended.Len()+begun.Len() > 0
 }
 
 // endWriting ends the claim to a cluster that a page lists now.
@@ -111,17 +116,13 @@ func (inv *Inventory) endWriting(placement Key, i int) {
 	inv.claimChanged(placement)
 }
 
-// addWritten stores that a cluster may be on a page. It returns false if nobody depends on that.
-func (inv *Inventory) addWritten(placement Key, i int) bool {
-	if !inv.dependsOnClaim(placement) {
-		return false
-	}
-	if c := inv.claimOf(placement); !c.written.Has(i) {
+// addWritten stores that a cluster may be on a page, if decisions can depend on that.
+func (inv *Inventory) addWritten(placement Key, i int) {
+	if c := inv.claims[placement]; inv.dependsOnClaim(placement) && !c.written.Has(i) {
 		inv.names.hold(i)
 		c.written = c.written.Set(i)
+		inv.holdingChanged(placement)
 	}
-	inv.holdingChanged(placement)
-	return true
 }
 
 // dependsOnClaim reports whether decisions can depend on what a Placement has.

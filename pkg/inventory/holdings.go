@@ -145,9 +145,9 @@ func (inv *Inventory) updateHoldings() (affected affectedSet, cause string) {
 	return affected, "Placement " + moved + ": clusters"
 }
 
-// isShutOut reports whether others exclude a Placement from a cluster that it left, which they could
-// not while it had the cluster, and its decision depends on that: the cluster is too small for all
-// that have it, or a younger Placement that is apart from it has it, too.
+// isShutOut reports whether others exclude a Placement from a cluster that it left, as they could
+// not before, and its decision depends on that: the cluster is too small for all that have it, or a
+// younger Placement that is apart from it has it, too.
 func (inv *Inventory) isShutOut(h *holding, left framework.Bitset) bool {
 	if left.Len() == 0 || !inv.dependsOnQualifying(h.placement) {
 		return false

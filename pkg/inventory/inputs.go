@@ -92,10 +92,6 @@ func (inv *Inventory) addDeleted(object client.Object) {
 	inv.addInput(Input{Kind: InputDeleted, Object: object})
 }
 
-func (inv *Inventory) addReadiness(in ReadinessInput) {
-	inv.addInput(Input{Kind: InputReadiness, Readiness: &in})
-}
-
 // addCluster adds the input of a changed ManagedCluster.
 func (inv *Inventory) addCluster(c *framework.Cluster) {
 	in := Input{Kind: InputObject, Object: c.ManagedCluster}
@@ -114,17 +110,27 @@ func sameVersion(a, b client.Object) bool {
 // Apply applies an input of another inventory. It returns the affected Placements, sorted. Apply
 // inputs in their order, and nothing else.
 func (inv *Inventory) Apply(in Input) []Key {
-	switch in.Kind {
-	case InputObject:
-		return inv.process(in.Object, "changed", func(e *event) { inv.applyObject(in, e) })
-	case InputDeleted:
-		return inv.process(in.Object, "deleted", func(e *event) { inv.applyDeleted(in.Object, e) })
-	}
-	return inv.process(nil, "", func(e *event) { inv.applyOwn(in, e) })
+	return inv.process(in.Object, func(e *event) { inv.dispatch(in, e) })
 }
 
-// applyOwn applies an input that is no object.
-func (inv *Inventory) applyOwn(in Input, e *event) {
+// dispatch applies an input and logs it, unless it changes nothing that a Snapshot contains.
+func (inv *Inventory) dispatch(in Input, e *event) {
+	switch in.Kind {
+	case InputObject, InputDeleted:
+		kind, _ := kinds.Of(in.Object)
+		if h, ok := handlers[kind.Name]; ok && in.Kind == InputObject {
+			e.changed, e.taintTimes = "changed", in.TaintTimes
+			h.update(inv, in.Object, e)
+		} else if ok {
+			e.changed = "deleted"
+			h.remove(inv, in.Object, e)
+		}
+		return
+	case InputReadiness:
+		inv.updateReadiness(in, e)
+		return
+	}
+	inv.addInput(in)
 	switch in.Kind {
 	case InputPublished:
 		if p := inv.placements[in.Placement]; p != nil {
@@ -138,72 +144,9 @@ func (inv *Inventory) applyOwn(in Input, e *event) {
 				inv.addWritten(in.Placement, i)
 			}
 		}
-	case InputReadiness:
-		for _, key := range inv.applyReadiness(in.Readiness) {
-			e.affected.add(key)
-		}
 	case InputStarted:
 		inv.start()
 	}
-}
-
-func (inv *Inventory) applyObject(in Input, e *event) {
-	switch object := in.Object.(type) {
-	case *v1alpha1.ManagedCluster:
-		e.taintTimes = in.TaintTimes
-		inv.updateCluster(object, e)
-	case *v1alpha1.PlacementDecision:
-		inv.updatePage(object, e)
-	default:
-		if kind, ok := kinds.Of(object); ok {
-			handlers[kind.Name].update(inv, object, e)
-		}
-	}
-}
-
-func (inv *Inventory) applyDeleted(object client.Object, e *event) {
-	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
-		inv.removePage(nameOf(page), e)
-		return
-	}
-	if kind, ok := kinds.Of(object); ok {
-		handlers[kind.Name].remove(inv, object, e)
-	}
-}
-
-func (inv *Inventory) applyReadiness(in *ReadinessInput) []Key {
-	switch {
-	case in.Forgotten:
-		delete(inv.readiness, in.Source)
-	case in.Replaces:
-		inv.readiness[in.Source] = newReadinessSource(in.Objects, in.Failures)
-		return inv.waitingForAll(in.Source)
-	case in.Failure != "":
-		inv.readiness[in.Source] = &readinessSource{failure: in.Failure}
-		return inv.waitingForAll(in.Source)
-	}
-	s := inv.readiness[in.Source]
-	if s == nil || s.failure != "" {
-		return nil
-	}
-	affected := affectedSet{}
-	add := func(keys []Key) {
-		for _, key := range keys {
-			affected.add(key)
-		}
-	}
-	for namespace, why := range in.Failures {
-		s.failNamespace(namespace, why)
-		add(inv.waitingForAll(in.Source))
-	}
-	for _, object := range in.Objects {
-		before, after := s.set(object)
-		add(inv.waitingFor(in.Source, before, after))
-	}
-	if in.Deleted != nil {
-		add(inv.waitingFor(in.Source, s.remove(*in.Deleted)))
-	}
-	return affected.keys()
 }
 
 // Contents calls emit with inputs that lead an empty inventory to the current contents, and with

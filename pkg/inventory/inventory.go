@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -126,20 +125,12 @@ func New(options Options) *Inventory {
 
 // Update processes an object that was added or changed. It returns the affected Placements, sorted.
 func (inv *Inventory) Update(obj client.Object) []Key {
-	return inv.process(obj, "changed", func(e *event) {
-		if kind, ok := kinds.Of(obj); ok {
-			handlers[kind.Name].update(inv, obj, e)
-		}
-	})
+	return inv.Apply(Input{Kind: InputObject, Object: obj})
 }
 
 // Delete processes the deletion of an object. It returns the affected Placements, sorted.
 func (inv *Inventory) Delete(obj client.Object) []Key {
-	return inv.process(obj, "deleted", func(e *event) {
-		if kind, ok := kinds.Of(obj); ok {
-			handlers[kind.Name].remove(inv, obj, e)
-		}
-	})
+	return inv.Apply(Input{Kind: InputDeleted, Object: obj})
 }
 
 // AssumePlacement processes a Placement whose status was just written, before or after its watch

@@ -159,11 +159,11 @@ func (inv *Inventory) assumePages(placement Key, pages []v1alpha1.PlacementDecis
 // Other writers own them no more. It does nothing if the Placement was deleted or replaced, or is
 // disabled again.
 func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
-	inv.processOwn(func(*event) { inv.adoptPages(subject, revision) })
+	inv.processOwn(func(e *event) { inv.adoptPages(subject, revision, e) })
 	inv.published(subject.Key())
 }
 
-func (inv *Inventory) adoptPages(subject *framework.Subject, revision int64) {
+func (inv *Inventory) adoptPages(subject *framework.Subject, revision int64, e *event) {
 	p := inv.placements[subject.Key()]
 	if p == nil || p.object.UID != subject.Placement.UID || p.object.IsDisabled() {
 		return
@@ -173,15 +173,14 @@ func (inv *Inventory) adoptPages(subject *framework.Subject, revision int64) {
 	}
 	last := framework.PublishedOn(subject.OwnPages())
 	last.Revision = revision
-	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last})
-	inv.setPublished(p, last, false)
+	inv.dispatch(Input{Kind: InputPublished, Placement: p.key, Published: last}, e)
 }
 
 // SetPublished stores the last published decision of a Placement; nil if it is the same as before.
 // It does nothing if the Placement was deleted or replaced, or if scheduling was disabled
 // meanwhile.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
-	inv.processOwn(func(*event) { inv.storePublished(subject, last) })
+	inv.processOwn(func(e *event) { inv.storePublished(subject, last, e) })
 	if last != nil {
 		inv.published(subject.Key())
 	}
@@ -199,7 +198,7 @@ func (inv *Inventory) published(placement Key) {
 func (inv *Inventory) OnPublished(call func(placement Key)) { inv.onPublished.Store(&call) }
 
 // storePublished is SetPublished without calls, with the inventory locked.
-func (inv *Inventory) storePublished(subject *framework.Subject, last *framework.Published) {
+func (inv *Inventory) storePublished(subject *framework.Subject, last *framework.Published, e *event) {
 	p := inv.placements[subject.Key()]
 	if p == nil || p.object.UID != subject.Placement.UID || p.delegated || last == nil && p.claim.written.Len() == 0 {
 		return
@@ -211,8 +210,7 @@ func (inv *Inventory) storePublished(subject *framework.Subject, last *framework
 		changed := *last
 		changed.SinceStart, last = false, &changed
 	}
-	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last, Before: p.last})
-	inv.setPublished(p, last, false)
+	inv.dispatch(Input{Kind: InputPublished, Placement: p.key, Published: last, Before: p.last}, e)
 }
 
 // setPublished is SetPublished, and AdoptPages if the decision is Restored, with the inventory

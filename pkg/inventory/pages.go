@@ -77,16 +77,13 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	if deleted {
 		page = nil
 	}
-	inv.processOwn(func(*event) {
+	inv.processOwn(func(e *event) {
 		if page != nil && inv.dependsOnClaim(owner) {
 			in := Input{Kind: InputLanded, Placement: owner}
 			for _, d := range page.Status.Decisions {
-				if i, known := inv.names.index[d.ClusterName]; known {
-					inv.addWritten(owner, i)
-					in.Clusters = append(in.Clusters, d.ClusterName)
-				}
+				in.Clusters = append(in.Clusters, d.ClusterName)
 			}
-			inv.addInput(in)
+			inv.dispatch(in, e)
 		}
 		inv.pages.announced[name] = &announcement{content: page}
 	})

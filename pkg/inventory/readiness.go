@@ -21,80 +21,92 @@ const clusterSource = "cluster"
 // with a change in progress that use the source.
 func (inv *Inventory) ReplaceReadiness(source string, objects []ReadyObject, failures map[string]string) []Key {
 	s := newReadinessSource(objects, failures)
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if inv.options.OnInput != nil {
-		for _, in := range readinessInputs(source, objects, failures) {
-			inv.addReadiness(*in)
+	return inv.process(nil, func(e *event) {
+		if inv.options.OnInput != nil {
+			for _, in := range readinessInputs(source, objects, failures) {
+				inv.addInput(Input{Kind: InputReadiness, Readiness: in})
+			}
 		}
-	}
-	inv.readiness[source] = s
-	return inv.waitingForAll(source)
+		inv.readiness[source] = s
+		inv.addWaitingForAll(source, e.affected)
+	})
 }
 
 // FailReadiness stores why a readiness source cannot be read: none of its clusters is ready until
 // ReplaceReadiness. It returns the affected Placements.
 func (inv *Inventory) FailReadiness(source, why string) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	inv.addReadiness(ReadinessInput{Source: source, Failure: why})
-	inv.readiness[source] = &readinessSource{failure: why}
-	return inv.waitingForAll(source)
+	return inv.applyReadiness(ReadinessInput{Source: source, Failure: why})
 }
 
 // FailReadinessNamespace stores why the objects for one namespace are not kept: they count as not
 // ready until ReplaceReadiness. It returns the affected Placements.
 func (inv *Inventory) FailReadinessNamespace(source, namespace, why string) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	s := inv.readiness[source]
-	if s == nil || s.failure != "" {
-		return nil
-	}
-	inv.addReadiness(ReadinessInput{Source: source, Failures: map[string]string{namespace: why}})
-	s.failNamespace(namespace, why)
-	return inv.waitingForAll(source)
+	return inv.applyReadiness(ReadinessInput{Source: source, Failures: map[string]string{namespace: why}})
 }
 
 // ForgetReadiness drops a readiness source that no policy uses any more.
 func (inv *Inventory) ForgetReadiness(source string) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if inv.readiness[source] != nil {
-		inv.addReadiness(ReadinessInput{Source: source, Forgotten: true})
-	}
-	delete(inv.readiness, source)
+	inv.applyReadiness(ReadinessInput{Source: source, Forgotten: true})
 }
 
 // SetReadiness stores an object of a listed source. It returns the affected Placements.
 func (inv *Inventory) SetReadiness(source string, object ReadyObject) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	s := inv.readiness[source]
-	if s == nil || s.failure != "" {
-		return nil
-	}
-	before, after := s.set(object)
-	if before == nil && after == nil || before != nil && after != nil && before.cluster == after.cluster && before.namespace == after.namespace && before.ready == after.ready && before.labels == after.labels && before.tooManyLabels == after.tooManyLabels {
-		return nil
-	}
-	inv.addReadiness(ReadinessInput{Source: source, Objects: []ReadyObject{object}})
-	return inv.waitingFor(source, before, after)
+	return inv.applyReadiness(ReadinessInput{Source: source, Objects: []ReadyObject{object}})
 }
 
 // DeleteReadiness removes an object of a source. It returns the affected Placements.
 func (inv *Inventory) DeleteReadiness(source string, object Key) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	s := inv.readiness[source]
-	if s == nil || s.failure != "" {
-		return nil
+	return inv.applyReadiness(ReadinessInput{Source: source, Deleted: &object})
+}
+
+func (inv *Inventory) applyReadiness(in ReadinessInput) []Key {
+	return inv.Apply(Input{Kind: InputReadiness, Readiness: &in})
+}
+
+// updateReadiness applies a change of a readiness source, and logs it if anything differs.
+func (inv *Inventory) updateReadiness(input Input, e *event) {
+	in := input.Readiness
+	s, differs := inv.readiness[in.Source], true
+	switch {
+	case in.Forgotten:
+		differs = s != nil
+		delete(inv.readiness, in.Source)
+	case in.Replaces:
+		inv.readiness[in.Source] = newReadinessSource(in.Objects, in.Failures)
+		inv.addWaitingForAll(in.Source, e.affected)
+	case in.Failure != "":
+		inv.readiness[in.Source] = &readinessSource{failure: in.Failure}
+		inv.addWaitingForAll(in.Source, e.affected)
+	case s == nil || s.failure != "":
+		return
+	default:
+		differs = inv.updateReadyObjects(s, in, e.affected)
 	}
-	before := s.remove(object)
-	if before != nil {
-		inv.addReadiness(ReadinessInput{Source: source, Deleted: &object})
+	if differs {
+		inv.addInput(input)
 	}
-	return inv.waitingFor(source, before)
+}
+
+// updateReadyObjects applies changes of single objects and namespaces of a source that can be read.
+// It returns false if nothing differs.
+func (inv *Inventory) updateReadyObjects(s *readinessSource, in *ReadinessInput, affected affectedSet) bool {
+	differs := len(in.Failures) > 0
+	for namespace, why := range in.Failures {
+		s.failNamespace(namespace, why)
+		inv.addWaitingForAll(in.Source, affected)
+	}
+	for _, object := range in.Objects {
+		if before, after := s.set(object); !before.equal(after) {
+			inv.addWaitingForObjects(in.Source, affected, before, after)
+			differs = true
+		}
+	}
+	if in.Deleted != nil {
+		before := s.remove(*in.Deleted)
+		inv.addWaitingForObjects(in.Source, affected, before)
+		differs = differs || before != nil
+	}
+	return differs
 }
 
 // ReadinessFailure returns why a readiness source cannot be read, or not for the policies of the
@@ -140,10 +152,9 @@ func (inv *Inventory) ReadinessSources() map[string]bool {
 	return used
 }
 
-// waitingFor returns the Placements with a change in progress that one of two states of an object
-// affects: it counts for the Placement and for one of its clusters. A state may be nil.
-func (inv *Inventory) waitingFor(source string, states ...*readyObject) []Key {
-	affected := affectedSet{}
+// addWaitingForObjects adds the Placements with a change in progress that one of two states of an
+// object affects: it counts for the Placement and for one of its clusters. A state may be nil.
+func (inv *Inventory) addWaitingForObjects(source string, affected affectedSet, states ...*readyObject) {
 	for _, o := range states {
 		if o == nil {
 			continue
@@ -155,12 +166,10 @@ func (inv *Inventory) waitingFor(source string, states ...*readyObject) []Key {
 		}
 	}
 	inv.setCauseText(affected, "readiness "+source)
-	return affected.keys()
 }
 
-// waitingForAll returns the Placements with a change in progress whose policies use the source.
-func (inv *Inventory) waitingForAll(source string) []Key {
-	affected := affectedSet{}
+// addWaitingForAll adds the Placements with a change in progress whose policies use the source.
+func (inv *Inventory) addWaitingForAll(source string, affected affectedSet) {
 	for namespace, names := range inv.records.progressing {
 		for name := range names {
 			if p := inv.placements[Key{Namespace: namespace, Name: name}]; p != nil {
@@ -169,7 +178,6 @@ func (inv *Inventory) waitingForAll(source string) []Key {
 		}
 	}
 	inv.setCauseText(affected, "readiness "+source)
-	return affected.keys()
 }
 
 // progressingOn iterates over the Placements with a change in progress whose pages list a cluster.

@@ -96,6 +96,16 @@ func newReadyObject(o ReadyObject) *readyObject {
 	return kept
 }
 
+// equal compares what is kept of two objects; either object may be nil.
+func (o *readyObject) equal(other *readyObject) bool {
+	if o == nil || other == nil {
+		return o == other
+	}
+	a, b := *o, *other
+	a.at, b.at = 0, 0
+	return a == b
+}
+
 func (o *readyObject) matches(p *placement, r *changes.Readiness) bool {
 	return o.tooManyLabels || r.Matches(p.key.Name, o.labels)
 }

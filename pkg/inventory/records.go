@@ -183,7 +183,8 @@ func (inv *Inventory) removeRecord(object *berthv1alpha1.PlacementChange) {
 // Placements, sorted.
 func (inv *Inventory) UpdatePacked(packed *changes.PackedRecord) []Key {
 	object := packed.Record()
-	return inv.process(object, "changed", func(e *event) {
+	return inv.process(object, func(e *event) {
+		e.changed = "changed"
 		inv.records.observe(object)
 		inv.updateRecord(object, packed, e)
 	})
@@ -316,10 +317,7 @@ func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 // Started ends the initial listing. Events before it have the cause "start", and the holdings that
 // they lead to affect no Placement, because all are decided at start.
 func (inv *Inventory) Started() {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	inv.addInput(Input{Kind: InputStarted})
-	inv.start()
+	inv.Apply(Input{Kind: InputStarted})
 }
 
 // HasStarted reports whether Started was called.
