@@ -74,11 +74,11 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 		}
 		switch {
 		case was != is:
-			inv.readers[name].addTo(e.affected)
+			inv.addReaders(name, nil, e.affected)
 			inv.addNaming(object.Name, name, e.affected)
 			removed = removed || was
 		case is:
-			inv.addUnsettled(inv.readers[name], func(r *reads) bool { return r.dependsOn(d) }, old, cluster, e)
+			inv.addUnsettled(name, func(r *reads) bool { return r.dependsOn(d) }, old, cluster, e)
 		}
 	}
 	if removed || old == nil || old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero() {
@@ -110,7 +110,7 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, e *event) {
 	for name, set := range inv.sets {
 		if set.members.Has(i) {
 			set.setMember(i, false)
-			inv.readers[name].addTo(e.affected)
+			inv.addReaders(name, nil, e.affected)
 			inv.addNaming(object.Name, name, e.affected)
 		}
 	}

@@ -37,7 +37,7 @@ func handle[T client.Object](update, remove func(*Inventory, T, *event)) handler
 // placementDeleted adds the deleted Placement itself, so that its reconciliation drops the state
 // kept for it.
 func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
-	key := Key{Namespace: object.Namespace, Name: object.Name}
+	key := nameOf(object)
 	if inv.claims[key] != nil {
 		inv.addDeleted(object)
 	}

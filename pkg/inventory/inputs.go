@@ -239,8 +239,8 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 	for _, key := range sortedPlacements(inv.records.byName) {
 		add(inv.records.byName[key].whole())
 	}
-	for _, key := range sortedPlacements(inv.evictions.placements) {
-		add(inv.evictions.get(key))
+	for _, key := range sortedPlacements(inv.evictions.byName) {
+		add(inv.evictions.byName[key])
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -60,15 +61,16 @@ type Inventory struct {
 	sets     map[string]*clusterSet
 	// bindings are by namespace, then name. Only bindings whose name equals their spec.clusterSet
 	// are stored.
-	bindings map[string]map[string]bool
+	bindings nested[string, string, bool]
 
 	scores map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]
 
 	placements map[Key]*placement
 	// byNamespace holds the Placements of each namespace.
-	byNamespace map[string]map[Key]*placement
-	// readers are the Placements that may use a set, by the set's name. The set need not exist.
-	readers map[string]readerGroups
+	byNamespace nested[string, Key, *placement]
+	// readers are the Placements that may use a set, by the set's name, which need not exist, and by
+	// readsKey.
+	readers nested[string, string, *readerGroup]
 
 	pages   pageTable
 	records recordTable
@@ -77,8 +79,8 @@ type Inventory struct {
 	claims map[Key]*claim
 	counts decisionCounts
 	// policies are DisruptionPolicies by namespace, then name.
-	policies  map[string]map[string]*policy
-	evictions evictionTable
+	policies  nested[string, string, *policy]
+	evictions byOwner[*berthv1alpha1.PlacementEviction]
 	// selections are the SelectionPolicies, holdings what decisions with such policies depend on.
 	selections selectionTable
 	holdings   holdings
@@ -107,16 +109,16 @@ func New(options Options) *Inventory {
 		options:     options,
 		names:       nameTable{index: map[string]int{}},
 		sets:        map[string]*clusterSet{},
-		bindings:    map[string]map[string]bool{},
+		bindings:    nested[string, string, bool]{},
 		scores:      map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
 		placements:  map[Key]*placement{},
-		byNamespace: map[string]map[Key]*placement{},
-		readers:     map[string]readerGroups{},
+		byNamespace: nested[string, Key, *placement]{},
+		readers:     nested[string, string, *readerGroup]{},
 		pages:       newPageTable(),
 		claims:      map[Key]*claim{},
 		records:     newRecordTable(),
-		policies:    map[string]map[string]*policy{},
-		evictions:   newEvictionTable(),
+		policies:    nested[string, string, *policy]{},
+		evictions:   newByOwner[*berthv1alpha1.PlacementEviction](),
 		selections:  newSelectionTable(),
 		holdings:    newHoldings(),
 		readiness:   map[string]*readinessSource{},
@@ -138,7 +140,7 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 // the edit must affect it.
 func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
 	inv.processOwn(func(*event) {
-		p := inv.placements[Key{Namespace: object.Namespace, Name: object.Name}]
+		p := inv.placements[nameOf(object)]
 		if p != nil && p.object.UID == object.UID && !earlier(object, p.object) && sameRequest(p.object, object) {
 			inv.setStatus(p, object)
 		}

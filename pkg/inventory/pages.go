@@ -28,13 +28,12 @@ type page struct {
 
 // pageTable holds the hub's PlacementDecisions.
 type pageTable struct {
-	byName      map[Key]*page
-	byPlacement map[Key]map[string]*page
+	byOwner[*page]
 	// byIndex holds the pages that list a cluster, by the index of its name.
-	byIndex map[int]map[*page]struct{}
+	byIndex nested[int, *page, struct{}]
 	// taken are page names that a Placement cannot use, because a page of another owner, or one
 	// that is being deleted, has the name.
-	taken map[Key]map[string]struct{}
+	taken nested[Key, string, struct{}]
 	// deleted are pages that Berth deleted and whose watch events have not arrived yet.
 	deleted map[types.UID]bool
 	// announced are the writes of pages that have not returned yet.
@@ -53,12 +52,8 @@ type announcement struct {
 
 func newPageTable() pageTable {
 	return pageTable{
-		byName:      map[Key]*page{},
-		byPlacement: map[Key]map[string]*page{},
-		byIndex:     map[int]map[*page]struct{}{},
-		taken:       map[Key]map[string]struct{}{},
-		deleted:     map[types.UID]bool{},
-		announced:   map[Key]*announcement{},
+		byOwner: newByOwner[*page](), byIndex: nested[int, *page, struct{}]{}, taken: nested[Key, string, struct{}]{},
+		deleted: map[types.UID]bool{}, announced: map[Key]*announcement{},
 	}
 }
 
@@ -149,8 +144,8 @@ func (t *pageTable) has(object *v1alpha1.PlacementDecision) bool {
 	return p != nil && p.object.UID == object.UID
 }
 
-func nameOf(object *v1alpha1.PlacementDecision) Key {
-	return Key{Namespace: object.Namespace, Name: object.Name}
+func nameOf(object metav1.Object) Key {
+	return Key{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
 // listedBy returns the clusters that the pages of a Placement list.
@@ -201,21 +196,14 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 		if !p.deleting {
 			inv.count(i, 1)
 		}
-		if inv.pages.byIndex[i] == nil {
-			inv.pages.byIndex[i] = map[*page]struct{}{}
-		}
-		inv.pages.byIndex[i][p] = struct{}{}
+		inv.pages.byIndex.set(i, p, struct{}{})
 		if !p.deleting {
 			inv.endWriting(p.owner, i)
 		}
 	}
 	inv.fleet = nil
-	inv.pages.byName[name] = p
+	inv.pages.set(name, p.owner, p)
 	inv.setTaken(p, true)
-	if inv.pages.byPlacement[p.owner] == nil {
-		inv.pages.byPlacement[p.owner] = map[string]*page{}
-	}
-	inv.pages.byPlacement[p.owner][object.Name] = p
 	if inv.pagesChanged(p.owner) {
 		e.affected.add(p.owner)
 	}
@@ -238,16 +226,10 @@ func (inv *Inventory) setTaken(p *page, taken bool) {
 	switch {
 	case !ok || user == p.owner && !p.deleting:
 		return
-	case !taken:
-		delete(inv.pages.taken[user], p.object.Name)
-		if len(inv.pages.taken[user]) == 0 {
-			delete(inv.pages.taken, user)
-		}
+	case taken:
+		inv.pages.taken.set(user, p.object.Name, struct{}{})
 	default:
-		if inv.pages.taken[user] == nil {
-			inv.pages.taken[user] = map[string]struct{}{}
-		}
-		inv.pages.taken[user][p.object.Name] = struct{}{}
+		inv.pages.taken.remove(user, p.object.Name)
 	}
 	inv.dropSubject(user)
 }
@@ -275,19 +257,12 @@ func (inv *Inventory) removePage(name Key, e *event) {
 		if !p.deleting {
 			inv.count(i, -1)
 		}
-		delete(inv.pages.byIndex[i], p)
-		if len(inv.pages.byIndex[i]) == 0 {
-			delete(inv.pages.byIndex, i)
-		}
+		inv.pages.byIndex.remove(i, p)
 		inv.names.release(i)
 	}
 	inv.fleet = nil
-	delete(inv.pages.byName, name)
+	inv.pages.remove(name, p.owner)
 	inv.setTaken(p, false)
-	delete(inv.pages.byPlacement[p.owner], name.Name)
-	if len(inv.pages.byPlacement[p.owner]) == 0 {
-		delete(inv.pages.byPlacement, p.owner)
-	}
 	if inv.pagesChanged(p.owner) {
 		e.affected.add(p.owner)
 	}

@@ -133,7 +133,7 @@ func (r *reads) selector(byLabel metav1.LabelSelector, byClaim v1alpha1.ClusterC
 }
 
 func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
-	key := Key{Namespace: object.Namespace, Name: object.Name}
+	key := nameOf(object)
 	old := inv.placements[key]
 	if old != nil && older(object, old.object) {
 		return
@@ -164,29 +164,17 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	inv.placements[key] = p
 	inv.updateTarget(key)
 	inv.setDelegated(p, delegated)
-	if inv.byNamespace[key.Namespace] == nil {
-		inv.byNamespace[key.Namespace] = map[Key]*placement{}
-	}
-	inv.byNamespace[key.Namespace][key] = p
-	for set := range inv.bindings[key.Namespace] {
-		if p.wants(set) {
-			inv.setReader(set, p, true)
-		}
-	}
+	inv.byNamespace.set(key.Namespace, key, p)
+	inv.setReaders(p, true)
 	e.affected.add(key)
 	inv.placementChanged(key)
 }
 
 // removePlacement removes a Placement, and keeps its claim.
 func (inv *Inventory) removePlacement(p *placement) {
-	for set := range inv.bindings[p.key.Namespace] {
-		inv.setReader(set, p, false)
-	}
+	inv.setReaders(p, false)
 	delete(inv.placements, p.key)
-	delete(inv.byNamespace[p.key.Namespace], p.key)
-	if len(inv.byNamespace[p.key.Namespace]) == 0 {
-		delete(inv.byNamespace, p.key.Namespace)
-	}
+	inv.byNamespace.remove(p.key.Namespace, p.key)
 }
 
 // forgetPublished ends what a Placement has published.

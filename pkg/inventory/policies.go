@@ -33,7 +33,7 @@ type governance struct {
 
 // updatePolicy affects the Placements that the policy selects or selected before.
 func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, e *event) {
-	key := Key{Namespace: object.Namespace, Name: object.Name}
+	key := nameOf(object)
 	old := inv.policies[key.Namespace][key.Name]
 	if old != nil && older(object, old.object) {
 		return
@@ -45,14 +45,11 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, e *ev
 		return
 	}
 	inv.addObject(object)
-	if inv.policies[key.Namespace] == nil {
-		inv.policies[key.Namespace] = map[string]*policy{}
-	}
 	// The condition of a policy with an invalid selector, which selects nothing, has the error.
 	selects, _ := changes.Selects(object)
 	readiness, _ := changes.ReadinessOf(object)
 	next := &policy{object, selects, readiness, changes.WindowsOfPolicy(object)}
-	inv.policies[key.Namespace][key.Name] = next
+	inv.policies.set(key.Namespace, key.Name, next)
 	inv.addSelected(old, e.affected)
 	inv.addSelected(next, e.affected)
 	e.changed = "spec"
@@ -64,10 +61,7 @@ func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, e *ev
 		return
 	}
 	inv.addDeleted(object)
-	delete(inv.policies[object.Namespace], object.Name)
-	if len(inv.policies[object.Namespace]) == 0 {
-		delete(inv.policies, object.Namespace)
-	}
+	inv.policies.remove(object.Namespace, object.Name)
 	inv.addSelected(old, e.affected)
 }
 

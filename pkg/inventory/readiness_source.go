@@ -32,7 +32,7 @@ type readinessSource struct {
 	failures map[string]string
 	// objects are by namespace, then name. scopes are the same objects, by the namespace of the
 	// Placements and cluster.
-	objects map[string]map[string]*readyObject
+	objects nested[string, string, *readyObject]
 	scopes  map[Key]*readinessScope
 }
 
@@ -158,7 +158,7 @@ func (t labelText) Get(label string) string { value, _ := t.Lookup(label); retur
 
 // newReadinessSource returns a source with its objects, without those of namespaces that failed.
 func newReadinessSource(objects []ReadyObject, failures map[string]string) *readinessSource {
-	s := &readinessSource{failures: map[string]string{}, objects: map[string]map[string]*readyObject{}, scopes: map[Key]*readinessScope{}}
+	s := &readinessSource{failures: map[string]string{}, objects: nested[string, string, *readyObject]{}, scopes: map[Key]*readinessScope{}}
 	maps.Copy(s.failures, failures)
 	for _, object := range objects {
 		s.set(object)
@@ -179,10 +179,7 @@ func (s *readinessSource) set(object ReadyObject) (before, after *readyObject) {
 		return before, nil
 	}
 	after = newReadyObject(object)
-	if s.objects[object.Namespace] == nil {
-		s.objects[object.Namespace] = map[string]*readyObject{}
-	}
-	s.objects[object.Namespace][object.Name] = after
+	s.objects.set(object.Namespace, object.Name, after)
 	scope := s.scopes[after.scope()]
 	if scope == nil {
 		scope = &readinessScope{}
@@ -199,10 +196,7 @@ func (s *readinessSource) remove(key Key) *readyObject {
 	if object == nil {
 		return nil
 	}
-	delete(s.objects[key.Namespace], key.Name)
-	if len(s.objects[key.Namespace]) == 0 {
-		delete(s.objects, key.Namespace)
-	}
+	s.objects.remove(key.Namespace, key.Name)
 	scope := s.scopes[object.scope()]
 	last := len(scope.objects) - 1
 	scope.objects[object.at] = scope.objects[last]

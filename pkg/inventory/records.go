@@ -27,17 +27,16 @@ type record struct {
 
 // recordTable holds the hub's PlacementChanges.
 type recordTable struct {
-	byName      map[Key]*record
-	byPlacement map[Key]map[string]*record
+	byOwner[*record]
 	// progressing counts the records of changes in progress, by the namespace and name of the
 	// owner.
-	progressing map[string]map[string]int
+	progressing nested[string, string, int]
 	// seen is the latest resource version that the watch reported.
 	seen uint64
 }
 
 func newRecordTable() recordTable {
-	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}, progressing: map[string]map[string]int{}}
+	return recordTable{byOwner: newByOwner[*record](), progressing: nested[string, string, int]{}}
 }
 
 // whole returns the record as an object, which must not be changed.
@@ -57,16 +56,10 @@ func (r *record) isProgressing() bool {
 
 // countProgressing adds to the number of records of changes in progress of a Placement.
 func (t *recordTable) countProgressing(owner Key, n int) {
-	names := t.progressing[owner.Namespace]
-	if names == nil {
-		names = map[string]int{}
-		t.progressing[owner.Namespace] = names
-	}
-	if names[owner.Name] += n; names[owner.Name] == 0 {
-		delete(names, owner.Name)
-	}
-	if len(names) == 0 {
-		delete(t.progressing, owner.Namespace)
+	if n += t.progressing[owner.Namespace][owner.Name]; n == 0 {
+		t.progressing.remove(owner.Namespace, owner.Name)
+	} else {
+		t.progressing.set(owner.Namespace, owner.Name, n)
 	}
 }
 
@@ -77,14 +70,10 @@ func (t *recordTable) observe(object *berthv1alpha1.PlacementChange) {
 	}
 }
 
-func recordKey(object *berthv1alpha1.PlacementChange) Key {
-	return Key{Namespace: object.Namespace, Name: object.Name}
-}
-
 // updateRecord adds the Placement to the affected ones if the approval changed. The controller
 // itself writes the rest of a record. If packed is not nil, it is kept instead of the object.
 func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord, e *event) {
-	old := inv.records.byName[recordKey(object)]
+	old := inv.records.byName[nameOf(object)]
 	var before *berthv1alpha1.PlacementChange
 	if old != nil {
 		if before = old.whole(); earlier(object, before) {
@@ -121,11 +110,7 @@ func (inv *Inventory) addRecord(object *berthv1alpha1.PlacementChange, packed *c
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, 1)
 	}
-	inv.records.byName[recordKey(object)] = r
-	if inv.records.byPlacement[r.owner] == nil {
-		inv.records.byPlacement[r.owner] = map[string]*record{}
-	}
-	inv.records.byPlacement[r.owner][object.Name] = r
+	inv.records.set(nameOf(object), r.owner, r)
 	if r.isOpen() {
 		inv.updateTarget(r.owner)
 	}
@@ -141,7 +126,7 @@ func recordOwner(object *berthv1alpha1.PlacementChange) Key {
 }
 
 func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, e *event) {
-	old := inv.records.byName[recordKey(object)]
+	old := inv.records.byName[nameOf(object)]
 	if old == nil {
 		return
 	}
@@ -162,16 +147,12 @@ func (inv *Inventory) removeRecord(object *berthv1alpha1.PlacementChange) {
 	if object == nil {
 		return
 	}
-	key := recordKey(object)
+	key := nameOf(object)
 	r := inv.records.byName[key]
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, -1)
 	}
-	delete(inv.records.byName, key)
-	delete(inv.records.byPlacement[r.owner], key.Name)
-	if len(inv.records.byPlacement[r.owner]) == 0 {
-		delete(inv.records.byPlacement, r.owner)
-	}
+	inv.records.remove(key, r.owner)
 	if r.isOpen() {
 		inv.updateTarget(r.owner)
 	}
@@ -198,7 +179,7 @@ func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
 
 func (inv *Inventory) assumeRecord(object *berthv1alpha1.PlacementChange, e *event) {
 	var known *berthv1alpha1.PlacementChange
-	if r := inv.records.byName[recordKey(object)]; r != nil {
+	if r := inv.records.byName[nameOf(object)]; r != nil {
 		known = r.whole()
 	}
 	version, ok := versionOf(object)

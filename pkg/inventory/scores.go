@@ -48,7 +48,7 @@ func (inv *Inventory) addScored(i int, resource string, affected affectedSet) {
 	inv.logChange(i, false)
 	for name, set := range inv.sets {
 		if set.members.Has(i) {
-			inv.readers[name].addReadersTo(func(r *reads) bool { return r.everything || r.scores[resource] }, affected)
+			inv.addReaders(name, func(r *reads) bool { return r.everything || r.scores[resource] }, affected)
 		}
 	}
 }

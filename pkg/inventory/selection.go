@@ -84,8 +84,8 @@ func (s *selectionPolicy) clusterNames() []string {
 // addNaming adds the Placements with a policy that names a cluster, which joined or left a set that
 // is bound to their namespace.
 func (inv *Inventory) addNaming(cluster, set string, affected affectedSet) {
-	for policy := range inv.selections.naming[cluster] {
-		if placement := inv.selections.placements[policy]; inv.bindings[placement.Namespace][set] && inv.placements[placement] != nil {
+	for _, placement := range inv.selections.naming[cluster] {
+		if inv.bindings[placement.Namespace][set] && inv.placements[placement] != nil {
 			affected.add(placement)
 		}
 	}
@@ -112,31 +112,27 @@ func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy 
 }
 
 // selectionTable holds the SelectionPolicies by the Placement that they name, which need not exist,
-// and then by name. placements has the Placement of each policy.
+// and then by name.
 type selectionTable struct {
-	byPlacement map[Key]map[string]*selectionPolicy
-	placements  map[Key]Key
+	byOwner[*selectionPolicy]
 	// dependent counts the policies of each namespace that depend on claims.
 	dependent map[string]int
 	// affinities are the policies with affinity of Placements with one policy, by namespace.
-	affinities map[string]map[Key]*selectionPolicy
-	// naming holds the policies that name a cluster in clusterNames, by the cluster's name.
-	naming map[string]map[Key]struct{}
+	affinities nested[string, Key, *selectionPolicy]
+	// naming holds the Placements of the policies that name a cluster in clusterNames, by the
+	// cluster's name and the policy's.
+	naming nested[string, Key, Key]
 }
 
 func newSelectionTable() selectionTable {
 	return selectionTable{
-		byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, dependent: map[string]int{}, affinities: map[string]map[Key]*selectionPolicy{},
-		naming: map[string]map[Key]struct{}{},
+		byOwner: newByOwner[*selectionPolicy](), dependent: map[string]int{},
+		affinities: nested[string, Key, *selectionPolicy]{}, naming: nested[string, Key, Key]{},
 	}
 }
 
 func selectionKeys(object *berthv1alpha1.SelectionPolicy) (own, placement Key) {
-	return Key{Namespace: object.Namespace, Name: object.Name}, Key{Namespace: object.Namespace, Name: object.Spec.Placement}
-}
-
-func (t *selectionTable) get(key Key) *selectionPolicy {
-	return t.byPlacement[t.placements[key]][key.Name]
+	return nameOf(object), Key{Namespace: object.Namespace, Name: object.Spec.Placement}
 }
 
 // of returns the policies of a Placement, sorted by name.
@@ -155,66 +151,45 @@ func (t *selectionTable) affinityOf(placement Key) *selectionPolicy {
 
 // updateAffinity stores affinityOf after a change of the policies of a Placement.
 func (t *selectionTable) updateAffinity(placement Key) {
-	all := t.affinities[placement.Namespace]
-	if all == nil {
-		all = map[Key]*selectionPolicy{}
-		t.affinities[placement.Namespace] = all
-	}
-	delete(all, placement)
+	t.affinities.remove(placement.Namespace, placement)
 	for _, s := range t.byPlacement[placement] {
 		if len(t.byPlacement[placement]) == 1 && s.hasAffinity() {
-			all[placement] = s
+			t.affinities.set(placement.Namespace, placement, s)
 		}
-	}
-	if len(all) == 0 {
-		delete(t.affinities, placement.Namespace)
 	}
 }
 
 func (t *selectionTable) store(s *selectionPolicy) {
 	key, placement := selectionKeys(s.object)
-	if t.byPlacement[placement] == nil {
-		t.byPlacement[placement] = map[string]*selectionPolicy{}
-	}
-	t.byPlacement[placement][key.Name], t.placements[key] = s, placement
+	t.set(key, placement, s)
 	t.updateAffinity(placement)
 	if s.dependsOnClaims() {
 		t.dependent[key.Namespace]++
 	}
 	for _, name := range s.clusterNames() {
-		if t.naming[name] == nil {
-			t.naming[name] = map[Key]struct{}{}
-		}
-		t.naming[name][key] = struct{}{}
+		t.naming.set(name, key, placement)
 	}
 }
 
-func (t *selectionTable) remove(key Key) {
-	placement := t.placements[key]
-	s := t.byPlacement[placement][key.Name]
-	for _, name := range s.clusterNames() {
-		if delete(t.naming[name], key); len(t.naming[name]) == 0 {
-			delete(t.naming, name)
-		}
-	}
+func (t *selectionTable) drop(s *selectionPolicy) {
+	key, placement := selectionKeys(s.object)
+	t.remove(key, placement)
+	t.updateAffinity(placement)
 	if s.dependsOnClaims() {
 		if t.dependent[key.Namespace]--; t.dependent[key.Namespace] == 0 {
 			delete(t.dependent, key.Namespace)
 		}
 	}
-	delete(t.placements, key)
-	delete(t.byPlacement[placement], key.Name)
-	if len(t.byPlacement[placement]) == 0 {
-		delete(t.byPlacement, placement)
+	for _, name := range s.clusterNames() {
+		t.naming.remove(name, key)
 	}
-	t.updateAffinity(placement)
 }
 
 // updateSelection affects the Placement that the policy names, and the one that it named before.
 // Neither needs to exist: the reconciliation then reports that in the policy's status.
 func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *event) {
 	key, placement := selectionKeys(object)
-	old := inv.selections.get(key)
+	old := inv.selections.byName[key]
 	if old != nil && older(object, old.object) {
 		return
 	}
@@ -231,7 +206,7 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 		if old.object.UID != object.UID || old.object.Spec.Placement != object.Spec.Placement {
 			inv.dropSelection(old, e.affected)
 		} else {
-			inv.selections.remove(key)
+			inv.selections.drop(old)
 		}
 	}
 	inv.selections.store(newSelectionPolicy(object))
@@ -242,8 +217,7 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 // event. It ignores a deleted or newer policy, and one whose spec was edited.
 func (inv *Inventory) AssumeSelectionPolicy(object *berthv1alpha1.SelectionPolicy) {
 	inv.processOwn(func(e *event) {
-		key, _ := selectionKeys(object)
-		if s := inv.selections.get(key); s != nil && sameSelection(s.object, object) {
+		if s := inv.selections.byName[nameOf(object)]; s != nil && sameSelection(s.object, object) {
 			inv.updateSelection(object, e)
 		}
 	})
@@ -257,16 +231,15 @@ func sameSelection(a, b *berthv1alpha1.SelectionPolicy) bool {
 }
 
 func (inv *Inventory) deleteSelection(object *berthv1alpha1.SelectionPolicy, e *event) {
-	key, _ := selectionKeys(object)
-	if old := inv.selections.get(key); old != nil && old.object.UID == object.UID {
+	if old := inv.selections.byName[nameOf(object)]; old != nil && old.object.UID == object.UID {
 		inv.addDeleted(old.object)
 		inv.dropSelection(old, e.affected)
 	}
 }
 
 func (inv *Inventory) dropSelection(old *selectionPolicy, affected affectedSet) {
-	key, placement := selectionKeys(old.object)
-	inv.selections.remove(key)
+	_, placement := selectionKeys(old.object)
+	inv.selections.drop(old)
 	inv.selectionChanged(placement, affected)
 }
 
@@ -284,17 +257,9 @@ func (inv *Inventory) selectionChanged(placement Key, affected affectedSet) {
 func (inv *Inventory) updateReads(p *placement) {
 	next := inv.readsOf(p)
 	if key := next.String(); key != p.readsKey {
-		for set := range inv.bindings[p.key.Namespace] {
-			if p.wants(set) {
-				inv.setReader(set, p, false)
-			}
-		}
+		inv.setReaders(p, false)
 		p.reads, p.readsKey = next, key
-		for set := range inv.bindings[p.key.Namespace] {
-			if p.wants(set) {
-				inv.setReader(set, p, true)
-			}
-		}
+		inv.setReaders(p, true)
 	}
 }
 

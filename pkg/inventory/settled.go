@@ -20,11 +20,12 @@ func (inv *Inventory) unsettle(p *placement) {
 	p.affectedAt, p.settled, p.skipped = inv.sequence, nil, false
 }
 
-// addUnsettled adds the Placements of the concerned groups whose answer may change because a
-// cluster changed from before to after. It adds the others to the survivors, once for each event.
-func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) bool, before, after *framework.Cluster, e *event) {
+// addUnsettled adds the Placements that may use a set, whose reads are concerned and whose answer
+// may change because a cluster changed from before to after. It adds the others to the survivors,
+// once for each event.
+func (inv *Inventory) addUnsettled(set string, concerned func(*reads) bool, before, after *framework.Cluster, e *event) {
 	var fleet *framework.SettledFleet
-	for _, group := range groups {
+	for _, group := range inv.readers[set] {
 		if !concerned(group.reads) {
 			continue
 		}
