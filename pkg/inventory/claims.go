@@ -1,6 +1,9 @@
 package inventory
 
-import "github.com/berth-dev/berth/pkg/scheduler/framework"
+import (
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
 
 // claim is what one Placement has, as sets of name indexes. A claim changes when an event arrives
 // and when the engine stores it; other Placements are told once, at the end (updateHoldings).
@@ -151,7 +154,7 @@ func (inv *Inventory) updateTarget(placement Key) {
 	}
 	p.claim.target, p.claim.leaving, p.claim.progressing = nil, nil, false
 	if open := inv.openRecord(p); open != nil {
-		p.claim.target, p.claim.leaving, p.claim.progressing = open.added, open.removed, open.isProgressing()
+		p.claim.target, p.claim.leaving, p.claim.progressing = open.added, open.removed, open.object.Status.Phase == berthv1alpha1.PhaseProgressing
 	}
 }
 

@@ -35,7 +35,9 @@ func (inv *Inventory) process(by client.Object, dispatch func(e *event)) []Key {
 		inv.setCause(e, by)
 	}
 	inv.addHoldings(e.affected)
-	inv.addChecked(e)
+	for _, p := range e.checked {
+		e.affected.add(p.key)
+	}
 	clear(e.survivors)
 	inv.survivors = e.survivors[:0]
 	return e.affected.keys()

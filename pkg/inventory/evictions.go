@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -89,13 +90,5 @@ func (inv *Inventory) evictionsOf(p *placement) []framework.Eviction {
 			byCluster[e.Cluster] = *e
 		}
 	}
-	if len(byCluster) == 0 {
-		return nil
-	}
-	all := make([]framework.Eviction, 0, len(byCluster))
-	for _, e := range byCluster {
-		all = append(all, e)
-	}
-	slices.SortFunc(all, func(a, b framework.Eviction) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	return all
+	return slices.SortedFunc(maps.Values(byCluster), func(a, b framework.Eviction) int { return cmp.Compare(a.Cluster, b.Cluster) })
 }

@@ -21,7 +21,7 @@ var handlers = map[string]handler{
 	"DisruptionPolicy":         handle((*Inventory).updatePolicy, (*Inventory).deletePolicy),
 	"SelectionPolicy":          handle((*Inventory).updateSelection, (*Inventory).deleteSelection),
 	"Placement":                handle((*Inventory).updatePlacement, (*Inventory).placementDeleted),
-	"PlacementChange":          handle((*Inventory).recordUpdated, (*Inventory).recordDeleted),
+	"PlacementChange":          handle((*Inventory).recordUpdated, (*Inventory).deleteRecord),
 	"PlacementEviction":        handle((*Inventory).updateEviction, (*Inventory).deleteEviction),
 	"PlacementDecision":        handle((*Inventory).pageUpdated, (*Inventory).pageDeleted),
 }
@@ -53,9 +53,8 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 // pageUpdated processes a page that the watch reports. An announced write affects no Placement.
 func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) {
 	inv.pages.observe(object)
-	external := inv.pages.isExternal(nameOf(object), object)
-	inv.updatePage(object, e)
-	if !external {
+	announced := !inv.pages.isExternal(nameOf(object), object)
+	if inv.updatePage(object, e); announced {
 		clear(e.affected)
 	}
 }
@@ -63,9 +62,8 @@ func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) 
 // pageDeleted processes a deletion of a page that the watch reports.
 func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, e *event) {
 	inv.pages.observe(object)
-	external := inv.pages.isExternal(nameOf(object), nil)
-	inv.deletePage(object, e)
-	if !external {
+	announced := !inv.pages.isExternal(nameOf(object), nil)
+	if inv.deletePage(object, e); announced {
 		clear(e.affected)
 	}
 }
@@ -74,10 +72,4 @@ func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, e *event) 
 func (inv *Inventory) recordUpdated(object *berthv1alpha1.PlacementChange, e *event) {
 	inv.records.observe(object)
 	inv.updateRecord(object, nil, e)
-}
-
-// recordDeleted processes a deletion of a record that the watch reports.
-func (inv *Inventory) recordDeleted(object *berthv1alpha1.PlacementChange, e *event) {
-	inv.records.observe(object)
-	inv.deleteRecord(object, e)
 }

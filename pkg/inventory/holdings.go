@@ -19,8 +19,7 @@ type holdings struct {
 	// affinity are the namespaces whose cycles must be computed again; cycles are by Placement.
 	affinity map[string]struct{}
 	cycles   map[string]map[Key]string
-	// requesters are the Placements that request capacity, capacities the requested resources.
-	requesters map[Key]*holding
+	// capacities are the requested resources.
 	capacities map[v1alpha1.ResourceName]*capacity
 	// requests are the requests of the Placements that have a cluster, by its index.
 	requests framework.Vector[[]*framework.Request]
@@ -50,7 +49,7 @@ type capacity struct {
 func newHoldings() holdings {
 	return holdings{
 		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{}, cycles: map[string]map[Key]string{},
-		requesters: map[Key]*holding{}, capacities: map[v1alpha1.ResourceName]*capacity{},
+		capacities: map[v1alpha1.ResourceName]*capacity{},
 	}
 }
 
@@ -163,7 +162,7 @@ func (inv *Inventory) isShutOut(h *holding, left framework.Bitset) bool {
 
 // updateHolding computes again which clusters a Placement has and what it requests. It returns
 // whether the clusters changed.
-func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affectedSet) (moved bool) {
+func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affectedSet) bool {
 	p, old := inv.placements[key], inv.holdings.byPlacement[key]
 	next := &holding{}
 	if inv.dependsOnClaim(key) {
@@ -179,29 +178,26 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	if old.request.Equal(next.request) {
 		next.request = old.request
 	}
-	for i := range next.has.Without(old.has).All {
+	for i := range next.has.All {
 		inv.names.hold(i)
 	}
 	inv.moveRequests(old, next, freed)
-	moved = !old.has.Covers(next.has) || !next.has.Covers(old.has)
 	if inv.started {
 		inv.addPeers(key, old, next, affected)
 	}
-	for i := range old.has.Without(next.has).All {
-		inv.names.release(i)
-	}
+	inv.names.releaseAll(old.has)
 	if p != nil {
 		p.subject = nil
 	}
-	delete(inv.holdings.byPlacement, key)
-	delete(inv.holdings.requesters, key)
-	if next.placement != nil {
-		inv.holdings.byPlacement[key] = next
+	if inv.holdings.byPlacement[key] = next; next.placement == nil {
+		delete(inv.holdings.byPlacement, key)
 	}
-	if next.request != nil {
-		inv.holdings.requesters[key] = next
-	}
-	return moved
+	return !old.has.Covers(next.has) || !next.has.Covers(old.has)
+}
+
+// request returns a request without amounts.
+func (p *placement) request() *framework.Request {
+	return &framework.Request{Placement: p.key, Created: p.object.CreationTimestamp.Time}
 }
 
 // requestOf returns what the oldest policy of a Placement requests; nil if that is nothing.
@@ -215,7 +211,8 @@ func (inv *Inventory) requestOf(p *placement) *framework.Request {
 	if oldest == nil || len(oldest.Spec.Requests) == 0 {
 		return nil
 	}
-	r := &framework.Request{Placement: p.key, Created: p.object.CreationTimestamp.Time, Amounts: map[v1alpha1.ResourceName]int64{}}
+	r := p.request()
+	r.Amounts = map[v1alpha1.ResourceName]int64{}
 	for name, amount := range oldest.Spec.Requests {
 		r.Amounts[name] = framework.UnitsOf(name, amount, true)
 	}

@@ -193,7 +193,7 @@ func (inv *Inventory) objects() []Input {
 		add(set)
 	}
 	for _, namespace := range sortedKeys(inv.bindings) {
-		for _, name := range sortedNames(inv.bindings[namespace]) {
+		for _, name := range sortedKeys(inv.bindings[namespace]) {
 			binding := &v1alpha1.ManagedClusterSetBinding{}
 			binding.Namespace, binding.Name, binding.Spec.ClusterSet = namespace, name, name
 			add(binding)
@@ -279,21 +279,4 @@ func readinessInputs(source string, all []ReadyObject, failures map[string]strin
 		sorted = sorted[n:]
 	}
 	return inputs
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func sortedPlacements[V any](m map[Key]V) []Key {
-	all := affectedSet{}
-	for key := range m {
-		all.add(key)
-	}
-	return all.keys()
 }

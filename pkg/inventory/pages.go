@@ -38,8 +38,7 @@ type pageTable struct {
 	deleted map[types.UID]bool
 	// announced are the writes of pages that have not returned yet.
 	announced map[Key]*announcement
-	// seen is the latest resource version that the watch reported.
-	seen uint64
+	watched
 }
 
 // announcement is a write that has not returned yet.
@@ -54,13 +53,6 @@ func newPageTable() pageTable {
 	return pageTable{
 		byOwner: newByOwner[*page](), byIndex: nested[int, *page, struct{}]{}, taken: nested[Key, string, struct{}]{},
 		deleted: map[types.UID]bool{}, announced: map[Key]*announcement{},
-	}
-}
-
-// observe stores the latest resource version that the watch reported.
-func (t *pageTable) observe(object *v1alpha1.PlacementDecision) {
-	if version, ok := versionOf(object); ok {
-		t.seen = max(t.seen, version)
 	}
 }
 
@@ -135,7 +127,7 @@ func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision, e *event
 		inv.pages.deleted[object.UID] = true
 	}
 	inv.addDeleted(object)
-	inv.removePage(nameOf(object), e)
+	inv.removePage(inv.pages.byName[nameOf(object)], e)
 }
 
 // has is true if the table has this page, not another one of the same name.
@@ -160,15 +152,6 @@ func (t *pageTable) listedBy(placement Key) (listed framework.Bitset) {
 	return listed
 }
 
-// listingPages returns the pages that list a cluster.
-func (t *pageTable) listingPages(i int) []*page {
-	var pages []*page
-	for p := range t.byIndex[i] {
-		pages = append(pages, p)
-	}
-	return pages
-}
-
 func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 	if inv.pages.deleted[object.UID] {
 		return
@@ -186,22 +169,18 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 		return
 	}
 	if old != nil {
-		inv.removePage(name, e)
+		inv.removePage(old, e)
 	}
-	p := &page{object: object, owner: ownerOf(object)}
-	p.deleting = isDeleting(object)
+	p := &page{object: object, owner: ownerOf(object), deleting: isDeleting(object)}
 	for _, d := range object.Status.Decisions {
 		i := inv.names.acquire(d.ClusterName)
 		p.indexes = append(p.indexes, i)
-		if !p.deleting {
-			inv.count(i, 1)
-		}
 		inv.pages.byIndex.set(i, p, struct{}{})
 		if !p.deleting {
+			inv.count(i, 1)
 			inv.endWriting(p.owner, i)
 		}
 	}
-	inv.fleet = nil
 	inv.pages.set(name, p.owner, p)
 	inv.setTaken(p, true)
 	if inv.pagesChanged(p.owner) {
@@ -244,15 +223,11 @@ func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, e *event) {
 	}
 	if inv.pages.has(object) {
 		inv.addDeleted(object)
-		inv.removePage(nameOf(object), e)
+		inv.removePage(inv.pages.byName[nameOf(object)], e)
 	}
 }
 
-func (inv *Inventory) removePage(name Key, e *event) {
-	p := inv.pages.byName[name]
-	if p == nil {
-		return
-	}
+func (inv *Inventory) removePage(p *page, e *event) {
 	for _, i := range p.indexes {
 		if !p.deleting {
 			inv.count(i, -1)
@@ -260,8 +235,7 @@ func (inv *Inventory) removePage(name Key, e *event) {
 		inv.pages.byIndex.remove(i, p)
 		inv.names.release(i)
 	}
-	inv.fleet = nil
-	inv.pages.remove(name, p.owner)
+	inv.pages.remove(nameOf(p.object), p.owner)
 	inv.setTaken(p, false)
 	if inv.pagesChanged(p.owner) {
 		e.affected.add(p.owner)

@@ -30,7 +30,8 @@ type placement struct {
 	// edits are the edits of pages by others that no attempt has seen, by page. The map is never
 	// changed.
 	edits map[string]framework.PageEdit
-	// cause is the trigger of the next attempt; empty without one. causeSequence is its number.
+	// cause is the trigger of the next attempt; empty without one. causeSequence is the number of
+	// its event.
 	cause         string
 	causeSequence int64
 	// settled is what is needed to skip attempts that cannot change the answer; nil if each must
@@ -79,9 +80,7 @@ func intersect(a, b map[string]bool) bool {
 func readsOf(spec *v1alpha1.PlacementSpec) reads {
 	r := reads{labels: map[string]bool{}, claims: map[string]bool{}, scores: map[string]bool{}, resources: map[string]bool{}}
 	for _, p := range spec.Predicates {
-		s := p.RequiredClusterSelector
-		r.selector(s.LabelSelector, s.ClaimSelector)
-		r.everything = r.everything || len(s.CelSelector.CelExpressions) > 0
+		r.clusterSelector(&p.RequiredClusterSelector)
 	}
 	for _, g := range spec.DecisionStrategy.GroupStrategy.DecisionGroups {
 		r.selector(g.ClusterSelector.LabelSelector, g.ClusterSelector.ClaimSelector)
@@ -118,6 +117,11 @@ func (r *reads) add(more framework.Reads) {
 		r.scores[k] = true
 	}
 	r.cpu, r.memory, r.everything = r.cpu || more.CPU, r.memory || more.Memory, r.everything || more.Everything
+}
+
+func (r *reads) clusterSelector(s *v1alpha1.ClusterSelector) {
+	r.selector(s.LabelSelector, s.ClaimSelector)
+	r.everything = r.everything || len(s.CelSelector.CelExpressions) > 0
 }
 
 func (r *reads) selector(byLabel metav1.LabelSelector, byClaim v1alpha1.ClusterClaimSelector) {
@@ -159,8 +163,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 		}
 		inv.removePlacement(old)
 	}
-	p.reads = inv.readsOf(p)
-	p.readsKey = p.reads.String()
+	inv.updateReads(p)
 	inv.placements[key] = p
 	inv.updateTarget(key)
 	inv.setDelegated(p, delegated)

@@ -20,7 +20,7 @@ const clusterSource = "cluster"
 // why the objects for single namespaces are not kept. It returns the affected Placements: those
 // with a change in progress that use the source.
 func (inv *Inventory) ReplaceReadiness(source string, objects []ReadyObject, failures map[string]string) []Key {
-	s := newReadinessSource(objects, failures)
+	s := newReadinessSource(&ReadinessInput{Objects: objects, Failures: failures})
 	return inv.process(nil, func(e *event) {
 		if inv.options.OnInput != nil {
 			for _, in := range readinessInputs(source, objects, failures) {
@@ -29,6 +29,7 @@ func (inv *Inventory) ReplaceReadiness(source string, objects []ReadyObject, fai
 		}
 		inv.readiness[source] = s
 		inv.addWaitingForAll(source, e.affected)
+		inv.setCauseText(e.affected, "readiness "+source)
 	})
 }
 
@@ -71,17 +72,15 @@ func (inv *Inventory) updateReadiness(input Input, e *event) {
 	case in.Forgotten:
 		differs = s != nil
 		delete(inv.readiness, in.Source)
-	case in.Replaces:
-		inv.readiness[in.Source] = newReadinessSource(in.Objects, in.Failures)
-		inv.addWaitingForAll(in.Source, e.affected)
-	case in.Failure != "":
-		inv.readiness[in.Source] = &readinessSource{failure: in.Failure}
+	case in.Replaces || in.Failure != "":
+		inv.readiness[in.Source] = newReadinessSource(in)
 		inv.addWaitingForAll(in.Source, e.affected)
 	case s == nil || s.failure != "":
 		return
 	default:
 		differs = inv.updateReadyObjects(s, in, e.affected)
 	}
+	inv.setCauseText(e.affected, "readiness "+in.Source)
 	if differs {
 		inv.addInput(input)
 	}
@@ -114,9 +113,14 @@ func (inv *Inventory) updateReadyObjects(s *readinessSource, in *ReadinessInput,
 func (inv *Inventory) ReadinessFailure(source, namespace string) string {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	switch s := inv.readiness[source]; {
-	case source == clusterSource:
+	if source == clusterSource {
 		return ""
+	}
+	return inv.readinessFailure(source, namespace)
+}
+
+func (inv *Inventory) readinessFailure(source, namespace string) string {
+	switch s := inv.readiness[source]; {
 	case s == nil:
 		return "not read yet"
 	case s.failure != "":
@@ -165,7 +169,6 @@ func (inv *Inventory) addWaitingForObjects(source string, affected affectedSet, 
 			}
 		}
 	}
-	inv.setCauseText(affected, "readiness "+source)
 }
 
 // addWaitingForAll adds the Placements with a change in progress whose policies use the source.
@@ -177,7 +180,6 @@ func (inv *Inventory) addWaitingForAll(source string, affected affectedSet) {
 			}
 		}
 	}
-	inv.setCauseText(affected, "readiness "+source)
 }
 
 // progressingOn iterates over the Placements with a change in progress whose pages list a cluster.
@@ -207,7 +209,7 @@ func (inv *Inventory) addWaiting(p *placement, source string, affected affectedS
 // names.
 func (inv *Inventory) requirementsOf(p *placement) []*changes.Readiness {
 	var all []*changes.Readiness
-	for _, policy := range inv.policiesOf(p) {
+	for _, policy := range inv.governanceOf(p).policies {
 		if r := inv.policies[p.key.Namespace][policy.Name].readiness; r != nil {
 			all = append(all, r)
 		}
@@ -241,8 +243,8 @@ func (inv *Inventory) notReady(p *placement, names []string) (all map[string]str
 // unready returns why one cluster is not ready by one requirement; empty if it is. read is false if
 // the source cannot be read.
 func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string) (why string, read bool) {
+	count := readyCount{}
 	if r.Source == clusterSource {
-		count := readyCount{}
 		if i, known := inv.names.index[cluster]; known {
 			if c := inv.clusters.Get(i); c != nil && r.Matches(p.key.Name, labels.Set(c.Labels)) {
 				count.objects = 1
@@ -253,17 +255,10 @@ func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string
 		}
 		return r.Unready(count.objects, count.ready), true
 	}
-	source := inv.readiness[r.Source]
-	switch {
-	case source == nil:
-		return r.Source + ": not read yet", false
-	case source.failure != "":
-		return r.Source + ": " + source.failure, false
-	case source.failures[p.key.Namespace] != "":
-		return r.Source + ": " + source.failures[p.key.Namespace], false
+	if failure := inv.readinessFailure(r.Source, p.key.Namespace); failure != "" {
+		return r.Source + ": " + failure, false
 	}
-	count := readyCount{}
-	if objects := source.scopes[Key{Namespace: p.key.Namespace, Name: cluster}]; objects != nil {
+	if objects := inv.readiness[r.Source].scopes[Key{Namespace: p.key.Namespace, Name: cluster}]; objects != nil {
 		count = objects.count(p, r)
 	}
 	return r.Unready(count.objects, count.ready), true

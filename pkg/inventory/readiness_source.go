@@ -116,12 +116,7 @@ func (o *readyObject) whole() ReadyObject {
 	if o.namespace != o.name.Namespace {
 		all.PlacementNamespace = o.namespace
 	}
-	for rest := o.labels.Value(); rest != ""; {
-		var key, value string
-		key, rest, _ = strings.Cut(rest, "\n")
-		value, rest, _ = strings.Cut(rest, "\n")
-		all.Labels[key] = value
-	}
+	maps.Insert(all.Labels, o.labels.all)
 	return all
 }
 
@@ -137,12 +132,20 @@ func textOfLabels(set map[string]string) labelText {
 	return labelText{unique.Make(b.String())}
 }
 
-// Lookup implements labels.Labels.
-func (t labelText) Lookup(label string) (string, bool) {
+// all yields the labels.
+func (t labelText) all(yield func(key, value string) bool) {
 	for rest := t.Value(); rest != ""; {
 		var key, value string
 		key, rest, _ = strings.Cut(rest, "\n")
-		value, rest, _ = strings.Cut(rest, "\n")
+		if value, rest, _ = strings.Cut(rest, "\n"); !yield(key, value) {
+			return
+		}
+	}
+}
+
+// Lookup implements labels.Labels.
+func (t labelText) Lookup(label string) (string, bool) {
+	for key, value := range t.all {
 		if key == label {
 			return value, true
 		}
@@ -156,11 +159,12 @@ func (t labelText) Has(label string) bool { _, has := t.Lookup(label); return ha
 // Get implements labels.Labels.
 func (t labelText) Get(label string) string { value, _ := t.Lookup(label); return value }
 
-// newReadinessSource returns a source with its objects, without those of namespaces that failed.
-func newReadinessSource(objects []ReadyObject, failures map[string]string) *readinessSource {
-	s := &readinessSource{failures: map[string]string{}, objects: nested[string, string, *readyObject]{}, scopes: map[Key]*readinessScope{}}
-	maps.Copy(s.failures, failures)
-	for _, object := range objects {
+// newReadinessSource returns a source with the objects of an input, without those of namespaces that
+// failed.
+func newReadinessSource(in *ReadinessInput) *readinessSource {
+	s := &readinessSource{failure: in.Failure, failures: map[string]string{}, objects: nested[string, string, *readyObject]{}, scopes: map[Key]*readinessScope{}}
+	maps.Copy(s.failures, in.Failures)
+	for _, object := range in.Objects {
 		s.set(object)
 	}
 	return s

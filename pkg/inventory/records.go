@@ -31,8 +31,7 @@ type recordTable struct {
 	// progressing counts the records of changes in progress, by the namespace and name of the
 	// owner.
 	progressing nested[string, string, int]
-	// seen is the latest resource version that the watch reported.
-	seen uint64
+	watched
 }
 
 func newRecordTable() recordTable {
@@ -50,10 +49,6 @@ func (r *record) whole() *berthv1alpha1.PlacementChange {
 // isOpen reports whether the change is open. Packed records have ended.
 func (r *record) isOpen() bool { return r.packed == nil && changes.IsOpen(r.object) }
 
-func (r *record) isProgressing() bool {
-	return r.packed == nil && r.object.Status.Phase == berthv1alpha1.PhaseProgressing
-}
-
 // countProgressing adds to the number of records of changes in progress of a Placement.
 func (t *recordTable) countProgressing(owner Key, n int) {
 	if n += t.progressing[owner.Namespace][owner.Name]; n == 0 {
@@ -63,28 +58,21 @@ func (t *recordTable) countProgressing(owner Key, n int) {
 	}
 }
 
-// observe stores the latest resource version that the watch reported.
-func (t *recordTable) observe(object *berthv1alpha1.PlacementChange) {
-	if version, ok := versionOf(object); ok {
-		t.seen = max(t.seen, version)
-	}
-}
-
 // updateRecord adds the Placement to the affected ones if the approval changed. The controller
 // itself writes the rest of a record. If packed is not nil, it is kept instead of the object.
 func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord, e *event) {
-	old := inv.records.byName[nameOf(object)]
+	old, answered := inv.records.byName[nameOf(object)], false
 	var before *berthv1alpha1.PlacementChange
 	if old != nil {
 		if before = old.whole(); earlier(object, before) {
 			return
 		}
+		answered = !equality.Semantic.DeepEqual(before.Spec.Approval, object.Spec.Approval)
+		inv.removeRecord(old, before)
 	}
 	if before == nil || !sameVersion(before, object) {
 		inv.addObject(object)
 	}
-	answered := before != nil && !equality.Semantic.DeepEqual(before.Spec.Approval, object.Spec.Approval)
-	inv.removeRecord(before)
 	r := inv.addRecord(object, packed)
 	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(before) {
 		// The old owner is affected as by a deletion.
@@ -126,33 +114,27 @@ func recordOwner(object *berthv1alpha1.PlacementChange) Key {
 }
 
 func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, e *event) {
+	inv.records.observe(object)
 	old := inv.records.byName[nameOf(object)]
 	if old == nil {
 		return
 	}
 	last := old.whole()
 	if last.UID != object.UID {
-		// A later record already has this name.
-		return
+		return // A later record already has this name.
 	}
 	inv.addDeleted(last)
-	inv.removeRecord(last)
+	inv.removeRecord(old, last)
 	if inv.dropSubject(old.owner) && changes.IsOpen(last) {
 		e.affected.add(old.owner)
 	}
 }
 
-// removeRecord removes the record of this object, if it is not nil.
-func (inv *Inventory) removeRecord(object *berthv1alpha1.PlacementChange) {
-	if object == nil {
-		return
-	}
-	key := nameOf(object)
-	r := inv.records.byName[key]
+func (inv *Inventory) removeRecord(r *record, object *berthv1alpha1.PlacementChange) {
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, -1)
 	}
-	inv.records.remove(key, r.owner)
+	inv.records.remove(nameOf(object), r.owner)
 	if r.isOpen() {
 		inv.updateTarget(r.owner)
 	}
@@ -174,23 +156,17 @@ func (inv *Inventory) UpdatePacked(packed *changes.PackedRecord) []Key {
 // AssumeRecord processes a record that was just written, before or after its watch event. It
 // ignores a record whose deletion the watch has already reported.
 func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
-	inv.processOwn(func(e *event) { inv.assumeRecord(object, e) })
-}
-
-func (inv *Inventory) assumeRecord(object *berthv1alpha1.PlacementChange, e *event) {
-	var known *berthv1alpha1.PlacementChange
-	if r := inv.records.byName[nameOf(object)]; r != nil {
-		known = r.whole()
-	}
-	version, ok := versionOf(object)
-	if ok && version <= inv.records.seen && (known == nil || known.UID != object.UID) {
-		return
-	}
-	if ok && known != nil && known.UID == object.UID && !earlier(known, object) {
-		// The watch was faster. Keep its object.
-		return
-	}
-	inv.updateRecord(object, nil, e)
+	inv.processOwn(func(e *event) {
+		var known *berthv1alpha1.PlacementChange
+		if r := inv.records.byName[nameOf(object)]; r != nil && r.whole().UID == object.UID {
+			known = r.whole()
+		}
+		version, ok := versionOf(object)
+		if ok && known == nil && version <= inv.records.seen || ok && known != nil && !earlier(known, object) {
+			return // The watch was faster.
+		}
+		inv.updateRecord(object, nil, e)
+	})
 }
 
 // Records returns all PlacementChanges, unsorted.
@@ -223,42 +199,22 @@ func (inv *Inventory) RecordsToCount() []*berthv1alpha1.PlacementChange {
 
 // RecordedQueue returns spec.queue of the newest Published record of a Placement; empty if there is
 // none. Only the controller writes records.
-func (inv *Inventory) RecordedQueue(placement Key) string {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	p := inv.placements[placement]
-	if p == nil {
+func (inv *Inventory) RecordedQueue(key Key) string {
+	return read(inv, key, func(p *placement) string {
+		if newest := inv.historyOf(p).Newest(berthv1alpha1.PhasePublished); newest != nil {
+			return newest.Spec.Queue
+		}
 		return ""
-	}
-	if newest := inv.historyOf(p).Newest(berthv1alpha1.PhasePublished); newest != nil {
-		return newest.Spec.Queue
-	}
-	return ""
+	})
 }
 
 // historyOf returns the records of this Placement (same UID), sorted by revision.
 func (inv *Inventory) historyOf(p *placement) changes.History {
-	records := inv.records.byPlacement[p.key]
-	if len(records) == 0 {
-		return nil
-	}
-	all := make([]*berthv1alpha1.PlacementChange, 0, len(records))
-	for _, r := range records {
+	var all []*berthv1alpha1.PlacementChange
+	for _, r := range inv.records.byPlacement[p.key] {
 		all = append(all, r.whole())
 	}
 	return changes.HistoryOf(p.object, all)
-}
-
-// withRecords returns the Subject with the records of the Placement. They are not part of the
-// cached Subject, because packed records need less memory.
-func (inv *Inventory) withRecords(p *placement, s *framework.Subject) *framework.Subject {
-	history := inv.historyOf(p)
-	if len(history) == 0 {
-		return s
-	}
-	with := *s
-	with.Records = history
-	return &with
 }
 
 // openRecord returns the record of the open change of a Placement; nil without one.
@@ -276,13 +232,7 @@ func (inv *Inventory) openRecord(p *placement) *record {
 func (inv *Inventory) OpenChanges() []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	open := affectedSet{}
-	for _, r := range inv.records.byName {
-		if p := inv.placements[r.owner]; p != nil && r.isOpen() && inv.openRecord(p) != nil {
-			open.add(p.key)
-		}
-	}
-	return open.keys()
+	return slices.DeleteFunc(sortedPlacements(inv.placements), func(key Key) bool { return inv.openRecord(inv.placements[key]) == nil })
 }
 
 // ClearCause drops the cause of the attempt on a Snapshot after it succeeded. It keeps the cause of
@@ -331,9 +281,8 @@ func (inv *Inventory) setCause(e *event, by client.Object) {
 func (inv *Inventory) setCauseText(affected affectedSet, cause string) {
 	for key := range affected {
 		if p := inv.placements[key]; p != nil {
-			inv.triggers++
-			p.cause, p.causeSequence = cause, inv.triggers
 			inv.unsettle(p)
+			p.cause, p.causeSequence = cause, p.affectedAt
 		}
 	}
 }

@@ -137,11 +137,15 @@ func selectionKeys(object *berthv1alpha1.SelectionPolicy) (own, placement Key) {
 
 // of returns the policies of a Placement, sorted by name.
 func (t *selectionTable) of(placement Key) []*selectionPolicy {
-	policies := t.byPlacement[placement]
-	if len(policies) == 0 {
-		return nil
+	return slices.SortedFunc(maps.Values(t.byPlacement[placement]), func(a, b *selectionPolicy) int { return cmp.Compare(a.object.Name, b.object.Name) })
+}
+
+// objects is of, as objects.
+func (t *selectionTable) objects(placement Key) (all []*berthv1alpha1.SelectionPolicy) {
+	for _, s := range t.of(placement) {
+		all = append(all, s.object)
 	}
-	return slices.SortedFunc(maps.Values(policies), func(a, b *selectionPolicy) int { return cmp.Compare(a.object.Name, b.object.Name) })
+	return all
 }
 
 // affinityOf returns the policy of a Placement if it has affinity; otherwise nil.
@@ -197,17 +201,16 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 		inv.addObject(object)
 	}
 	e.changed = "spec"
-	if old != nil {
-		if sameSelection(old.object, object) {
-			old.object = object
-			inv.dropSubject(placement)
-			return
-		}
-		if old.object.UID != object.UID || old.object.Spec.Placement != object.Spec.Placement {
-			inv.dropSelection(old, e.affected)
-		} else {
-			inv.selections.drop(old)
-		}
+	switch {
+	case old == nil:
+	case sameSelection(old.object, object):
+		old.object = object
+		inv.dropSubject(placement)
+		return
+	case old.object.UID != object.UID || old.object.Spec.Placement != object.Spec.Placement:
+		inv.dropSelection(old, e.affected)
+	default:
+		inv.selections.drop(old)
 	}
 	inv.selections.store(newSelectionPolicy(object))
 	inv.selectionChanged(placement, e.affected)
@@ -247,20 +250,18 @@ func (inv *Inventory) dropSelection(old *selectionPolicy, affected affectedSet) 
 func (inv *Inventory) selectionChanged(placement Key, affected affectedSet) {
 	if p := inv.placements[placement]; p != nil {
 		p.subject = nil
+		inv.setReaders(p, false)
 		inv.updateReads(p)
+		inv.setReaders(p, true)
 	}
 	affected.add(placement)
 	inv.holdings.policyChanged(placement)
 }
 
-// updateReads computes again what a Placement reads, after its policy changed.
+// updateReads computes again what a Placement reads.
 func (inv *Inventory) updateReads(p *placement) {
-	next := inv.readsOf(p)
-	if key := next.String(); key != p.readsKey {
-		inv.setReaders(p, false)
-		p.reads, p.readsKey = next, key
-		inv.setReaders(p, true)
-	}
+	p.reads = inv.readsOf(p)
+	p.readsKey = p.reads.String()
 }
 
 // readsOf returns what a Placement reads: of its spec, its policies and the plugins of its profile.
@@ -277,18 +278,14 @@ func (inv *Inventory) readsOf(p *placement) reads {
 
 // policy adds what a SelectionPolicy reads.
 func (r *reads) policy(spec *berthv1alpha1.SelectionPolicySpec) {
-	selector := func(s *v1alpha1.ClusterSelector) {
-		r.selector(s.LabelSelector, s.ClaimSelector)
-		r.everything = r.everything || len(s.CelSelector.CelExpressions) > 0
-	}
 	for i := range spec.Preferences {
-		selector(&spec.Preferences[i].ClusterSelector)
+		r.clusterSelector(&spec.Preferences[i].ClusterSelector)
 	}
 	for i := range spec.Tiers {
-		selector(&spec.Tiers[i].ClusterSelector)
+		r.clusterSelector(&spec.Tiers[i].ClusterSelector)
 	}
 	for i := range spec.Groups {
-		selector(&spec.Groups[i].ClusterSelector)
+		r.clusterSelector(&spec.Groups[i].ClusterSelector)
 	}
 	for name := range spec.Requests {
 		r.resources[string(name)] = true
@@ -299,21 +296,7 @@ func (r *reads) policy(spec *berthv1alpha1.SelectionPolicySpec) {
 func (inv *Inventory) SelectionPolicies(placement Key) []*berthv1alpha1.SelectionPolicy {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	var all []*berthv1alpha1.SelectionPolicy
-	for _, s := range inv.selections.of(placement) {
-		all = append(all, s.object)
-	}
-	return all
-}
-
-// withPeers returns the subject with the current clusters of its peers.
-func (inv *Inventory) withPeers(p *placement, s *framework.Subject) *framework.Subject {
-	if inv.selections.affinityOf(p.key) == nil {
-		return s
-	}
-	with := *s
-	with.Peers, with.AffinityCycle = inv.peersOf(p), inv.holdings.cycles[p.key.Namespace][p.key]
-	return &with
+	return inv.selections.objects(placement)
 }
 
 // peersOf returns the Placements that the affinity of a Placement names, sorted by name.
@@ -334,8 +317,7 @@ func (inv *Inventory) peersOf(p *placement) []framework.Peer {
 		if theirs := inv.selections.affinityOf(key); theirs != nil {
 			peer.Mutual = termFor(theirs.apartFrom, p) != ""
 		}
-		mine, its := framework.Request{Placement: p.key, Created: p.object.CreationTimestamp.Time}, framework.Request{Placement: key, Created: other.object.CreationTimestamp.Time}
-		peer.Older = its.Before(&mine)
+		peer.Older = other.request().Before(p.request())
 		if h := inv.holdings.byPlacement[key]; h != nil {
 			peer.Clusters = h.has
 		}

@@ -71,12 +71,3 @@ func (inv *Inventory) skipSurvivors(e *event) {
 func (inv *Inventory) settledFleet() *framework.SettledFleet {
 	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.counts.current(), Changed: inv.counts.since}
 }
-
-// addChecked adds the Placements whose skipped attempt is to run all the same.
-func (inv *Inventory) addChecked(e *event) {
-	for _, p := range e.checked {
-		if inv.placements[p.key] == p {
-			e.affected.add(p.key)
-		}
-	}
-}

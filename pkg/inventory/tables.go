@@ -1,5 +1,7 @@
 package inventory
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // nested is a map of maps, of which none is empty.
 type nested[A, B comparable, V any] map[A]map[B]V
 
@@ -35,4 +37,16 @@ func (t *byOwner[T]) set(name, placement Key, object T) {
 func (t *byOwner[T]) remove(name, placement Key) {
 	delete(t.byName, name)
 	t.byPlacement.remove(placement, name.Name)
+}
+
+// watched is what a watch has reported of a kind of objects.
+type watched struct {
+	// seen is the latest resource version.
+	seen uint64
+}
+
+func (w *watched) observe(object metav1.Object) {
+	if version, ok := versionOf(object); ok {
+		w.seen = max(w.seen, version)
+	}
 }
