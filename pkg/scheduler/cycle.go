@@ -207,7 +207,7 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFil
 				failure = status.WithPlugin(p.Name())
 			}
 		case framework.UnschedulableAndUnresolvable, framework.Error, framework.Pending:
-			_, r.policyInvalid = p.(framework.PolicyReader)
+			r.policyInvalid = r.profile.traits(p.Name()).PolicyMistakes
 			return nil, nil, status.WithPlugin(p.Name())
 		default:
 			return nil, nil, unexpected(p, "PreFilter", status)
@@ -254,11 +254,11 @@ func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []preFilterR
 // finishFilter runs FinishFilter of the filters that ran.
 func (s *Scheduler) finishFilter(ctx context.Context, r *Result, skipped map[string]bool) *framework.Status {
 	for _, p := range r.profile.Filter {
-		finisher, ok := p.(framework.FilterFinisher)
-		if !ok || skipped[p.Name()] {
+		finish := r.profile.traits(p.Name()).FinishFilter
+		if finish == nil || skipped[p.Name()] {
 			continue
 		}
-		status := guard(ctx, "FinishFilter", p, func() *framework.Status { return finisher.FinishFilter(ctx, r.State, r.Snapshot.Subject.Placement) })
+		status := guard(ctx, "FinishFilter", p, func() *framework.Status { return finish(ctx, r.State, r.Snapshot.Subject.Placement) })
 		if late := r.timeout("Filter", p.Name()); late != nil {
 			return late
 		}

@@ -172,8 +172,7 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 func (p *Profile) forgetPrepared(key types.NamespacedName) {
 	for _, plugin := range p.PreFilter {
 		_, prepares := plugin.(framework.Preparer)
-		_, preparesPolicies := plugin.(framework.PolicyPreparer)
-		if prepares || preparesPolicies {
+		if prepares || p.traits(plugin.Name()).PreparePolicy != nil {
 			forgetWith(plugin, key)
 		}
 	}
