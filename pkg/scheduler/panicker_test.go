@@ -55,10 +55,6 @@ func (p *panicker) Describe() framework.Traits {
 			p.run("ValidatePolicy")
 			return nil
 		},
-		FinishFilter: func(context.Context, *framework.CycleState, *v1alpha1.Placement) *framework.Status {
-			p.run("FinishFilter")
-			return nil
-		},
 		ForcesRemoval: func(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (f framework.Forcing) {
 			p.run("ForcesRemoval")
 			return f

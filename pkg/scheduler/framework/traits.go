@@ -38,10 +38,6 @@ type Traits struct {
 	PolicyPrepared func(policy *berthv1alpha1.SelectionPolicy) bool
 	PreparePolicy  func(policy *berthv1alpha1.SelectionPolicy, yield func() bool) (done bool)
 
-	// FinishFilter decides after all filters whether the attempt continues. It runs once, after
-	// Filter of all candidates and before PostFilter. Pending ends the attempt: the published
-	// decision stays, and the attempt is repeated soon. Other codes except Success are Errors.
-	FinishFilter func(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
 	// ForcesRemoval reports for a filter that excludes a published cluster whether the removal is
 	// forced: the Placement cannot keep the cluster until its replacement is published. If only an
 	// edit of the Placement made it a reason, the removal is voluntary. It needs no PreFilter. Such
