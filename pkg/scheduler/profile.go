@@ -213,24 +213,6 @@ func has[T framework.Plugin](plugins []T, name string) bool {
 	return slices.ContainsFunc(plugins, func(p T) bool { return p.Name() == name })
 }
 
-// statefulPlugins returns the plugins that may be Forgetters, some of them more than once.
-func (p *Profile) statefulPlugins() []framework.Plugin {
-	var all []framework.Plugin
-	for _, plugin := range p.PreFilter {
-		all = append(all, plugin)
-	}
-	for _, plugin := range p.Reserve {
-		all = append(all, plugin)
-	}
-	for _, plugin := range p.Permit {
-		all = append(all, plugin)
-	}
-	for _, plugin := range p.Bind {
-		all = append(all, plugin)
-	}
-	return all
-}
-
 // counters returns the Reserve plugins that count over several attempts.
 func (p *Profile) counters() (all []instance) {
 	for _, plugin := range p.Reserve {

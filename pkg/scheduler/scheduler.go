@@ -161,8 +161,8 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	s.unverified.forget(key)
 	s.prepare.takeFailure(key)
 	for _, profile := range s.profiles {
-		for _, plugin := range profile.statefulPlugins() {
-			forgetWith(plugin, key)
+		for _, name := range slices.Sorted(maps.Keys(profile.plugins)) {
+			forgetWith(profile.plugins[name].Plugin, key)
 		}
 	}
 }
