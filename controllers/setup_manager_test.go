@@ -270,7 +270,7 @@ func (p *probePlugin) Permit(context.Context, *framework.CycleState, *v1alpha1.P
 	return p.permit()
 }
 
-// Reserve and Unreserve do nothing: Counts is asked of Reserve plugins.
+// Reserve and Unreserve do nothing: a Counter is a Reserve plugin.
 func (*probePlugin) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
 	return nil
 }
@@ -280,11 +280,13 @@ func (*probePlugin) Unreserve(context.Context, *framework.CycleState, *v1alpha1.
 
 func (p *probePlugin) Forget(key types.NamespacedName) { p.forgotten = append(p.forgotten, key) }
 
-func (p *probePlugin) Counts() any                      { return nil }
-func (p *probePlugin) DecodeCounts([]byte) (any, error) { return nil, nil }
-
-func (p *probePlugin) Recount(records []*berthv1alpha1.PlacementChange) { p.recounted = len(records) }
-func (p *probePlugin) NeedsRecords() time.Duration                      { return 0 }
+func (p *probePlugin) Describe() framework.Traits {
+	return framework.Traits{SetupWithManager: p.setUp, Counter: framework.Counter{
+		Counts:       func() any { return nil },
+		Recount:      func(records []*berthv1alpha1.PlacementChange) { p.recounted = len(records) },
+		NeedsRecords: func() time.Duration { return 0 },
+	}}
+}
 
 // TestCachedLeases: only the leases of clusters are cached, with their renewTime alone.
 func TestCachedLeases(t *testing.T) {

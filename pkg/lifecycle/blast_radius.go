@@ -189,6 +189,13 @@ func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p 
 	return ""
 }
 
+// Describe implements framework.Describer. A held change uses up no limit.
+func (b *BlastRadius) Describe() framework.Traits {
+	return framework.Traits{CountsPermitted: true, Counter: framework.Counter{
+		Counts: b.Counts, DecodeCounts: b.DecodeCounts, Recount: b.Recount, NeedsRecords: b.NeedsRecords,
+	}}
+}
+
 // Counts implements framework.Counter.
 func (b *BlastRadius) Counts() any {
 	if b.off() {
@@ -235,9 +242,6 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	})
 	return nil
 }
-
-// CountsPermitted implements framework.PermittedCounter: a held change uses up no limit.
-func (*BlastRadius) CountsPermitted() {}
 
 // Unreserve undoes Reserve. If a page was written, the clusters count as removed. A change in steps
 // that another proposal, or none, replaces gives back what was not removed.

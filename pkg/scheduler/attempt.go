@@ -348,7 +348,7 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 // forcedPermitted reports whether all plugins that hold the change permit forced removals.
 func (a *Attempt) forcedPermitted() bool {
 	for _, plugin := range a.heldBy {
-		if !holderIs[framework.ForcedRemovalPermitter](a, plugin) {
+		if !a.profile.traits(plugin).PermitsForcedRemovals {
 			return false
 		}
 	}

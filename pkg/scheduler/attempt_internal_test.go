@@ -214,17 +214,17 @@ func TestPublishUnrecorded(t *testing.T) {
 // TestForgetReachesPlugins: the engine and the plugins of all points forget a deleted Placement.
 func TestForgetReachesPlugins(t *testing.T) {
 	var forgotten []string
-	of := func(name string) *lastPoints { return &lastPoints{plain: plain{name: name}, forgotten: &forgotten} }
-	s := New(map[string]*Profile{"default": {
-		PreFilter: []framework.PreFilterPlugin{of("filters")}, Reserve: []framework.ReservePlugin{of("reserves")},
-		Permit: []framework.PermitPlugin{of("permits")}, Bind: []framework.BindPlugin{of("publishes")},
-	}}, nil)
+	plugins := instances{}
+	for _, name := range []string{"publishes", "reports", "reserves", "scores"} {
+		plugins[name] = instance{Plugin: &lastPoints{plain: plain{name: name}, forgotten: &forgotten}}
+	}
+	s := New(map[string]*Profile{"default": {plugins: plugins}}, nil)
 	pl := fixture.Placement("ns", "p").Obj()
 	key := types.NamespacedName{Namespace: "ns", Name: "p"}
 	s.timers[key] = timers{}
 	s.shares.recordAttempt(pl, time.Second, time.Second, CycleTimedOut, fixture.Now)
 	s.Forget(key)
-	if diff := cmp.Diff([]string{"filters", "reserves", "permits", "publishes"}, forgotten); diff != "" {
+	if diff := cmp.Diff([]string{"publishes", "reports", "reserves", "scores"}, forgotten); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(s.timers)+len(s.shares.placements) > 0 {

@@ -69,7 +69,7 @@ func (s *Scheduler) storeClaim(placement types.NamespacedName, next, stored clai
 func (s *Scheduler) reserveAgain(ctx context.Context, a *Attempt) {
 	a.claim = claimFor(a.Change.Proposal, a.Snapshot.Queue)
 	for _, plugin := range a.profile.Reserve {
-		if !countsPermitted(plugin) {
+		if !a.profile.traits(plugin.Name()).CountsPermitted {
 			a.recovered(guard(ctx, "Reserve", plugin, func() *framework.Status {
 				plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Change.Proposal)
 				return nil

@@ -55,9 +55,6 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = s.filter(ctx, r, admitted, skipped); r.Failure != nil {
 		return r
 	}
-	if r.Failure = r.requeuePending(s.finishFilter(ctx, r, skipped)); r.Failure != nil {
-		return r
-	}
 	if r.Failure = s.postFilter(ctx, r); r.Failure != nil {
 		return r
 	}
@@ -207,7 +204,7 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFil
 				failure = status.WithPlugin(p.Name())
 			}
 		case framework.UnschedulableAndUnresolvable, framework.Error, framework.Pending:
-			_, r.policyInvalid = p.(framework.PolicyReader)
+			r.policyInvalid = r.profile.traits(p.Name()).PolicyMistakes
 			return nil, nil, status.WithPlugin(p.Name())
 		default:
 			return nil, nil, unexpected(p, "PreFilter", status)
@@ -249,28 +246,6 @@ func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []preFilterR
 		}
 	}
 	return r.runFilterPlugins(ctx, left, active)
-}
-
-// finishFilter runs FinishFilter of the filters that ran.
-func (s *Scheduler) finishFilter(ctx context.Context, r *Result, skipped map[string]bool) *framework.Status {
-	for _, p := range r.profile.Filter {
-		finisher, ok := p.(framework.FilterFinisher)
-		if !ok || skipped[p.Name()] {
-			continue
-		}
-		status := guard(ctx, "FinishFilter", p, func() *framework.Status { return finisher.FinishFilter(ctx, r.State, r.Snapshot.Subject.Placement) })
-		if late := r.timeout("Filter", p.Name()); late != nil {
-			return late
-		}
-		switch status.Code() {
-		case framework.Success:
-		case framework.Pending:
-			return status.WithPlugin(p.Name())
-		default:
-			return unexpected(p, "FinishFilter", status)
-		}
-	}
-	return nil
 }
 
 func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status {

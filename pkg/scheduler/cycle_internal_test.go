@@ -55,21 +55,25 @@ func (w *watcher) Reserve(context.Context, *framework.CycleState, *v1alpha1.Plac
 func (w *watcher) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
 }
 
-func (w *watcher) Counts() any                                      { return w.counts }
-func (w *watcher) DecodeCounts([]byte) (any, error)                 { return nil, nil }
-func (w *watcher) Recount(records []*berthv1alpha1.PlacementChange) { w.recounted = len(records) }
-func (w *watcher) NeedsRecords() time.Duration                      { return w.needs }
+func (w *watcher) counter() instances {
+	return instances{w.Name(): {w, framework.Traits{Counter: framework.Counter{
+		Counts:       func() any { return w.counts },
+		Recount:      func(records []*berthv1alpha1.PlacementChange) { w.recounted = len(records) },
+		NeedsRecords: func() time.Duration { return w.needs },
+	}}}}
+}
 
 func watching(w *watcher) *Scheduler {
 	return New(map[string]*Profile{"default": {
-		PreFilter: []framework.PreFilterPlugin{w}, Filter: []framework.FilterPlugin{w}, Reserve: []framework.ReservePlugin{w},
+		PreFilter: []framework.PreFilterPlugin{w}, Filter: []framework.FilterPlugin{w}, Reserve: []framework.ReservePlugin{w}, plugins: w.counter(),
 	}}, nil)
 }
 
 // TestNeedsRecords: the longest time of all profiles.
 func TestNeedsRecords(t *testing.T) {
 	profile := func(needs time.Duration) *Profile {
-		return &Profile{Reserve: []framework.ReservePlugin{&watcher{needs: needs}}}
+		w := &watcher{needs: needs}
+		return &Profile{Reserve: []framework.ReservePlugin{w}, plugins: w.counter()}
 	}
 	s := New(map[string]*Profile{"default": profile(time.Minute), "other": profile(time.Hour), "none": {}}, nil)
 	if got := s.NeedsRecords(); got != time.Hour {

@@ -273,11 +273,11 @@ func (a *Attempt) forcedRemovals() []string {
 	return forced
 }
 
-func (a *Attempt) forcingFilters() []framework.ForcedRemovalPlugin {
-	var filters []framework.ForcedRemovalPlugin
+func (a *Attempt) forcingFilters() []framework.FilterPlugin {
+	var filters []framework.FilterPlugin
 	for _, plugin := range a.profile.Filter {
-		if f, forces := plugin.(framework.ForcedRemovalPlugin); forces {
-			filters = append(filters, f)
+		if a.profile.traits(plugin.Name()).ForcesRemoval != nil {
+			filters = append(filters, plugin)
 		}
 	}
 	return filters
@@ -297,7 +297,7 @@ func (a *Attempt) describeLeaving(names []string) []framework.Leaving {
 				if all[i].Forced {
 					continue
 				}
-				forcing := f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
+				forcing := a.profile.traits(f.Name()).ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
 				all[i].Forced = forcing.Forces && !a.causedByEdit(all[i].Name, forcing)
 			}
 			return nil

@@ -86,7 +86,9 @@ func TestSchedulerReads(t *testing.T) {
 			want: framework.Reads{Labels: []string{"a", "b"}, Claims: []string{"c"}, Scores: []string{"s"}, CPU: true, Memory: true, Everything: true},
 		},
 		"an AddOn, which the spec lists": {
-			profile: Profile{Score: []WeightedScore{{coordinated{addOn}, 0}}}, placement: fixture.Placement("n", "p").AddOn("r", "v", 1).Obj(),
+			profile: Profile{Score: []WeightedScore{{addOn, 0}}, plugins: instances{"AddOn": {Traits: framework.Traits{
+				ForAddOn: func(v1alpha1.AddOnScore) framework.ScorePlugin { return addOn },
+			}}}}, placement: fixture.Placement("n", "p").AddOn("r", "v", 1).Obj(),
 		},
 		"a misconfigured policy": {
 			profile: Profile{Filter: []framework.FilterPlugin{claims}, Score: []WeightedScore{{scored, 1}}}, want: claims.reads,
@@ -108,11 +110,6 @@ func TestSchedulerReads(t *testing.T) {
 		})
 	}
 }
-
-// coordinated is its plugin for each coordinate.
-type coordinated struct{ *reader }
-
-func (c coordinated) ForAddOn(v1alpha1.AddOnScore) framework.ScorePlugin { return c.reader }
 
 // preparer takes some time, and is done after that or not.
 type preparer struct {

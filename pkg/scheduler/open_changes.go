@@ -36,7 +36,7 @@ func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.S
 	profile, _ := s.profileOf(pl)
 	state := framework.NewCycleState(snapshot)
 	for _, plugin := range profile.Reserve {
-		if !countsPermitted(plugin) {
+		if !profile.traits(plugin.Name()).CountsPermitted {
 			_ = guard(ctx, "Reserve", plugin, func() *framework.Status {
 				plugin.Reserve(ctx, state, pl, p)
 				return nil

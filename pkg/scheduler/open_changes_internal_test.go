@@ -35,7 +35,7 @@ func (*reserver) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Pla
 
 type permittedReserver struct{ reserver }
 
-func (*permittedReserver) CountsPermitted() {}
+func (*permittedReserver) Name() string { return "permitted" }
 
 // TestReserveOpenChanges: Reserve is called with what the open record still adds and removes,
 // whatever other plugins do, and not if the plugin counts permitted changes.
@@ -57,7 +57,9 @@ func TestReserveOpenChanges(t *testing.T) {
 	}
 	inv.SetPublished(inv.Subject(inventory.Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"a", "b"}})
 	bad, good, permitted := &reserver{panics: true}, &reserver{}, &permittedReserver{}
-	s := New(map[string]*Profile{v1alpha1.DefaultProfile: {Reserve: []framework.ReservePlugin{bad, good, permitted}}}, nil)
+	s := New(map[string]*Profile{v1alpha1.DefaultProfile: {
+		Reserve: []framework.ReservePlugin{bad, good, permitted}, plugins: instances{"permitted": {Traits: framework.Traits{CountsPermitted: true}}},
+	}}, nil)
 	s.ReserveOpenChanges(t.Context(), inv.OpenChanges(), func(key inventory.Key) *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	if len(good.reserved) != 1 || len(permitted.reserved) != 0 {
 		t.Fatalf("%d and %d calls, want 1 and 0", len(good.reserved), len(permitted.reserved))

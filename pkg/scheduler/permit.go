@@ -61,11 +61,6 @@ func (v Verdict) orFailed(failure *framework.Status) Verdict {
 // Permit does: an approval must not fail because another change took it.
 func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
 
-func countsPermitted(plugin framework.ReservePlugin) bool {
-	_, is := plugin.(framework.PermittedCounter)
-	return is
-}
-
 // permit runs the Permit plugins. A change that was permitted before is completed without asking
 // again.
 func (s *Scheduler) permit(ctx context.Context, a *Attempt, m *Move) Verdict {
@@ -98,7 +93,7 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, m *Move) Verdict {
 		delete(waits, plugin)
 	}
 	for plugin, until := range m.HeldBy {
-		if until.After(a.Snapshot.Now) || !holderIs[framework.HoldRenewer](a, plugin) {
+		if until.After(a.Snapshot.Now) || !a.profile.traits(plugin).RenewsHolds {
 			deadlines[plugin] = until
 		}
 	}
@@ -125,14 +120,6 @@ func (s *Scheduler) heldAfterApproval(ctx context.Context, a *Attempt, p *framew
 	}
 	slices.Sort(names)
 	return names
-}
-
-// holderIs reports whether the Permit plugin of a name implements T.
-func holderIs[T framework.PermitPlugin](a *Attempt, plugin string) bool {
-	return slices.ContainsFunc(a.profile.Permit, func(p framework.PermitPlugin) bool {
-		_, is := p.(T)
-		return is && p.Name() == plugin
-	})
 }
 
 // resolvePermit combines the plugins' answers into Published (permitted), Held, Rejected or
@@ -234,7 +221,7 @@ func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Prop
 		a.releaseClaim(p)
 	}
 	for _, plugin := range slices.Backward(a.profile.Reserve) {
-		if onlyPermitted && !countsPermitted(plugin) {
+		if onlyPermitted && !a.profile.traits(plugin.Name()).CountsPermitted {
 			continue
 		}
 		panicked := unreserveOne(ctx, plugin, a.State, p)

@@ -36,15 +36,15 @@ type Profile struct {
 	plugins instances
 }
 
-// SetUp calls SetupWithManager of the Starters among the plugins.
+// SetUp calls SetupWithManager of the plugins that have it.
 func (p *Profile) SetUp(ctx context.Context, mgr manager.Manager) error {
 	for _, name := range slices.Sorted(maps.Keys(p.plugins)) {
-		starter, ok := p.plugins[name].(framework.Starter)
-		if !ok {
+		setUp := p.traits(name).SetupWithManager
+		if setUp == nil {
 			continue
 		}
-		failure := guard(ctx, "SetupWithManager", starter, func() *framework.Status {
-			return framework.AsStatus(starter.SetupWithManager(ctx, mgr))
+		failure := guard(ctx, "SetupWithManager", p.plugins[name], func() *framework.Status {
+			return framework.AsStatus(setUp(ctx, mgr))
 		})
 		if failure != nil {
 			return fmt.Errorf("setting up plugin %w", failure.WithPlugin(name).Err())
@@ -96,7 +96,12 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 }
 
 // instances are the plugins of one profile by name.
-type instances map[string]framework.Plugin
+type instances map[string]instance
+
+type instance struct {
+	framework.Plugin
+	framework.Traits
+}
 
 func build(ctx context.Context, c *config.Merged, registry framework.Registry, handle *framework.Handle) (instances, error) {
 	plugins := instances{}
@@ -112,20 +117,26 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 	return plugins, errors.Join(errs...)
 }
 
-// buildOne calls the factory of a plugin. A panic is an error.
-func buildOne(ctx context.Context, name string, factory framework.PluginFactory, args json.RawMessage, handle *framework.Handle) (plugin framework.Plugin, err error) {
+// buildOne calls the factory of a plugin, and Describe. A panic is an error.
+func buildOne(ctx context.Context, name string, factory framework.PluginFactory, args json.RawMessage, handle *framework.Handle) (i instance, err error) {
 	failure := call(ctx, "the factory", func() string { return name }, func() *framework.Status {
-		plugin, err = factory(ctx, args, handle)
-		switch value := reflect.ValueOf(plugin); {
+		i.Plugin, err = factory(ctx, args, handle)
+		switch value := reflect.ValueOf(i.Plugin); {
 		case err != nil:
-		case plugin == nil || value.Kind() == reflect.Pointer && value.IsNil():
+		case i.Plugin == nil || value.Kind() == reflect.Pointer && value.IsNil():
 			err = fmt.Errorf("the factory of %s returned nil", name)
-		case plugin.Name() != name:
-			err = fmt.Errorf("its Name is %q", plugin.Name())
+		case i.Name() != name:
+			err = fmt.Errorf("its Name is %q", i.Name())
 		}
 		return nil
 	})
-	return plugin, cmp.Or(err, failure.Err())
+	if describer, ok := i.Plugin.(framework.Describer); ok && err == nil && failure == nil {
+		failure = guard(ctx, "Describe", i, func() *framework.Status {
+			i.Traits = describer.Describe()
+			return nil
+		})
+	}
+	return i, cmp.Or(err, failure.Err())
 }
 
 // pointOf reports whether a plugin implements an extension point.
@@ -150,7 +161,7 @@ func is[T framework.Plugin](plugin framework.Plugin) bool {
 	return ok
 }
 
-func (i instances) implements(name string, point config.Point) bool { return pointOf[point](i[name]) }
+func (i instances) implements(name string, at config.Point) bool { return pointOf[at](i[name].Plugin) }
 
 // newProfile creates a profile. Each plugin implements the points at which it is listed.
 func newProfile(name string, at map[config.Point][]config.Plugin, plugins instances) *Profile {
@@ -179,10 +190,13 @@ func newProfile(name string, at map[config.Point][]config.Plugin, plugins instan
 func ordered[T framework.Plugin](names []config.Plugin, plugins instances) []T {
 	list := make([]T, 0, len(names))
 	for _, name := range names {
-		list = append(list, plugins[name.Name].(T))
+		list = append(list, plugins[name.Name].Plugin.(T))
 	}
 	return list
 }
+
+// traits returns the Traits of the plugin with a name.
+func (p *Profile) traits(name string) framework.Traits { return p.plugins[name].Traits }
 
 // score returns the Score plugin with a name; nil if the profile has none.
 func (p *Profile) score(name string) framework.ScorePlugin {
@@ -194,50 +208,16 @@ func (p *Profile) score(name string) framework.ScorePlugin {
 	return nil
 }
 
-// prefilters reports whether the profile has a PreFilter plugin with a name.
-func (p *Profile) prefilters(name string) bool {
-	for _, plugin := range p.PreFilter {
-		if plugin.Name() == name {
-			return true
-		}
-	}
-	return false
-}
-
-// filters reports whether the profile has a Filter plugin with a name.
-func (p *Profile) filters(name string) bool {
-	for _, plugin := range p.Filter {
-		if plugin.Name() == name {
-			return true
-		}
-	}
-	return false
-}
-
-// statefulPlugins returns the plugins that may be Forgetters, some of them more than once.
-func (p *Profile) statefulPlugins() []framework.Plugin {
-	var all []framework.Plugin
-	for _, plugin := range p.PreFilter {
-		all = append(all, plugin)
-	}
-	for _, plugin := range p.Reserve {
-		all = append(all, plugin)
-	}
-	for _, plugin := range p.Permit {
-		all = append(all, plugin)
-	}
-	for _, plugin := range p.Bind {
-		all = append(all, plugin)
-	}
-	return all
+// has reports whether a list has a plugin with a name.
+func has[T framework.Plugin](plugins []T, name string) bool {
+	return slices.ContainsFunc(plugins, func(p T) bool { return p.Name() == name })
 }
 
 // counters returns the Reserve plugins that count over several attempts.
-func (p *Profile) counters() []framework.Counter {
-	var all []framework.Counter
+func (p *Profile) counters() (all []instance) {
 	for _, plugin := range p.Reserve {
-		if counter, ok := plugin.(framework.Counter); ok {
-			all = append(all, counter)
+		if i := p.plugins[plugin.Name()]; i.Counts != nil {
+			all = append(all, i)
 		}
 	}
 	return all

@@ -161,8 +161,8 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	s.unverified.forget(key)
 	s.prepare.takeFailure(key)
 	for _, profile := range s.profiles {
-		for _, plugin := range profile.statefulPlugins() {
-			forgetWith(plugin, key)
+		for _, name := range slices.Sorted(maps.Keys(profile.plugins)) {
+			forgetWith(profile.plugins[name].Plugin, key)
 		}
 	}
 }
@@ -172,8 +172,7 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 func (p *Profile) forgetPrepared(key types.NamespacedName) {
 	for _, plugin := range p.PreFilter {
 		_, prepares := plugin.(framework.Preparer)
-		_, preparesPolicies := plugin.(framework.PolicyPreparer)
-		if prepares || preparesPolicies {
+		if prepares || p.traits(plugin.Name()).PreparePolicy != nil {
 			forgetWith(plugin, key)
 		}
 	}

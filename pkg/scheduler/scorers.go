@@ -85,16 +85,17 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, i int) (scorer, error) {
 	switch {
 	case coordinate.Type == v1alpha1.ScoreCoordinateTypeBuiltIn:
 		s.name, s.ScorePlugin = coordinate.BuiltIn, p.score(coordinate.BuiltIn)
-		if !isListable(s.ScorePlugin) {
+		if !p.isListable(s.ScorePlugin) {
 			s.ScorePlugin = nil
 		}
 	case coordinate.AddOn == nil:
 		s.addOn = true
 	default:
 		s.addOn = true
-		if addOn, ok := p.score(string(v1alpha1.ScoreCoordinateTypeAddOn)).(framework.CoordinateScorer); ok {
-			failure := guard(context.Background(), "ForAddOn", p.score(string(v1alpha1.ScoreCoordinateTypeAddOn)), func() *framework.Status {
-				s.ScorePlugin = addOn.ForAddOn(*coordinate.AddOn)
+		const name = string(v1alpha1.ScoreCoordinateTypeAddOn)
+		if addOn, forAddOn := p.score(name), p.traits(name).ForAddOn; addOn != nil && forAddOn != nil {
+			failure := guard(context.Background(), "ForAddOn", addOn, func() *framework.Status {
+				s.ScorePlugin = forAddOn(*coordinate.AddOn)
 				s.name = s.Name()
 				return nil
 			})
@@ -105,16 +106,15 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, i int) (scorer, error) {
 }
 
 // isListable reports whether a Placement can list the plugin as a BuiltIn.
-func isListable(plugin framework.ScorePlugin) bool {
-	_, parametric := plugin.(framework.CoordinateScorer)
-	return plugin != nil && !parametric && plugin.Name() != berthv1alpha1.PrioritizerPreference
+func (p *Profile) isListable(plugin framework.ScorePlugin) bool {
+	return plugin != nil && p.traits(plugin.Name()).ForAddOn == nil && plugin.Name() != berthv1alpha1.PrioritizerPreference
 }
 
 // builtIns returns the names that a BuiltIn coordinate may have.
 func (p *Profile) builtIns() []string {
 	names := []string{v1alpha1.PrioritizerSpread}
 	for _, s := range p.Score {
-		if isListable(s.ScorePlugin) {
+		if p.isListable(s.ScorePlugin) {
 			names = append(names, s.Name())
 		}
 	}
@@ -159,7 +159,7 @@ func (s *Scheduler) Reads(pl *v1alpha1.Placement) framework.Reads {
 		add(plugin)
 	}
 	for _, plugin := range profile.PostFilter {
-		if _, reports := plugin.(framework.SelectionReporter); reports {
+		if profile.traits(plugin.Name()).ReportSelection != nil {
 			add(plugin)
 		}
 	}

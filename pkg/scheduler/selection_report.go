@@ -10,21 +10,21 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// reportSelection stores the conditions of the SelectionReporters of the profile.
+// reportSelection stores the conditions that the plugins of the profile report.
 func (r *Result) reportSelection(ctx context.Context) {
 	r.reports = r.Failure == nil
 	if r.Failure != nil {
 		return
 	}
 	for _, p := range r.profile.PostFilter {
-		reporter, ok := p.(framework.SelectionReporter)
-		if !ok {
+		report := r.profile.traits(p.Name()).ReportSelection
+		if report == nil {
 			continue
 		}
 		var condition *metav1.Condition
 		done := false
 		r.recovered(guard(ctx, "ReportSelection", p, func() *framework.Status {
-			condition, done = reporter.ReportSelection(ctx, r.State, r.Snapshot.Subject.Placement, r.Selection())
+			condition, done = report(ctx, r.State, r.Snapshot.Subject.Placement, r.Selection())
 			return nil
 		}))
 		r.reports = r.reports && done
@@ -34,7 +34,7 @@ func (r *Result) reportSelection(ctx context.Context) {
 	}
 }
 
-// removeUnreported removes the condition of a SelectionReporter that reports nothing.
+// removeUnreported removes the condition of a plugin that reports nothing.
 func (r *Result) removeUnreported(conditions *[]metav1.Condition) {
 	if r.reports && len(r.reported) == 0 {
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionResilient)

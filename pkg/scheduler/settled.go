@@ -129,7 +129,7 @@ func (a *Attempt) isPlain() bool {
 		return false
 	}
 	for _, p := range a.profile.PostFilter {
-		if _, reports := p.(framework.SelectionReporter); reports {
+		if a.profile.traits(p.Name()).ReportSelection != nil {
 			return false
 		}
 	}
@@ -146,17 +146,17 @@ func (a *Attempt) recheck(s *framework.Settled) bool {
 		}
 	}
 	for _, p := range a.profile.PreFilter {
-		if _, filters := p.(framework.FilterPlugin); filters && !a.profile.filters(p.Name()) || !a.addRecheck(s, p) {
+		if _, filters := p.(framework.FilterPlugin); filters && !has(a.profile.Filter, p.Name()) || !a.addRecheck(s, p) {
 			return false
 		}
 	}
 	for _, p := range a.profile.Filter {
-		if !a.profile.prefilters(p.Name()) && !a.addRecheck(s, p) {
+		if !has(a.profile.PreFilter, p.Name()) && !a.addRecheck(s, p) {
 			return false
 		}
 	}
 	for _, p := range a.profile.Bind {
-		if !a.profile.prefilters(p.Name()) && !a.addRecheck(s, p) {
+		if !has(a.profile.PreFilter, p.Name()) && !a.addRecheck(s, p) {
 			return false
 		}
 	}

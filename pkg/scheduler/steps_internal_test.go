@@ -206,18 +206,12 @@ func TestUsedUpShares(t *testing.T) {
 	}
 }
 
-// forcer is a filter that may force removals.
-type forcer struct{ plain }
-
-func (*forcer) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
-	return framework.Forcing{}
-}
-
 // TestLeavingOtherwiseQualifies: only a filter that forces removals excludes the cluster.
 func TestLeavingOtherwiseQualifies(t *testing.T) {
 	a := changing()
-	forces := &forcer{plain{name: "forces"}}
-	a.profile = &Profile{Filter: []framework.FilterPlugin{forces, &plain{name: "excludes"}}}
+	a.profile = &Profile{Filter: []framework.FilterPlugin{&plain{name: "forces"}, &plain{name: "excludes"}}, plugins: instances{"forces": {
+		Traits: framework.Traits{ForcesRemoval: func(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (f framework.Forcing) { return f }},
+	}}}
 	for i, by := range []string{"forces", "excludes"} {
 		a.excluded = append(a.excluded, exclusion{a.Snapshot.Clusters.Get(i), framework.NewStatus(framework.Unschedulable, "").WithPlugin(by)})
 	}

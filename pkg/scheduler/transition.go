@@ -374,7 +374,7 @@ func (a *Attempt) leaving() []framework.Leaving {
 	}
 	for _, e := range a.excluded {
 		if leaving := byIndex[e.cluster.Index]; leaving != nil {
-			leaving.OtherwiseQualifies = (a.pin == nil || a.pin.has(leaving.Name)) && slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == e.status.Plugin() })
+			leaving.OtherwiseQualifies = (a.pin == nil || a.pin.has(leaving.Name)) && slices.ContainsFunc(a.forcingFilters(), func(f framework.FilterPlugin) bool { return f.Name() == e.status.Plugin() })
 		}
 	}
 	return all

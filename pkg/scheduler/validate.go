@@ -47,10 +47,10 @@ func (s *Scheduler) Validate(ctx context.Context, pl *v1alpha1.Placement) field.
 // PlacementMisconfigured, in the same words. It takes no lock, and ends early when ctx ends.
 func (s *Scheduler) ValidatePolicy(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList {
 	for _, p := range s.profiles[v1alpha1.DefaultProfile].PreFilter {
-		if validator, ok := p.(framework.PolicyValidator); ok {
+		if validatePolicy := s.profiles[v1alpha1.DefaultProfile].traits(p.Name()).ValidatePolicy; validatePolicy != nil {
 			var mistakes field.ErrorList
 			guard(ctx, "ValidatePolicy", p, func() *framework.Status {
-				mistakes = validator.ValidatePolicy(ctx, policy)
+				mistakes = validatePolicy(ctx, policy)
 				return nil
 			})
 			return mistakes
