@@ -102,14 +102,7 @@ func (inv *Inventory) updateHoldings() (affected affectedSet, cause string) {
 		return nil, ""
 	}
 	affected = affectedSet{}
-	for namespace := range h.affinity {
-		// The first policy of a namespace makes others depend on all its Placements, the last on none.
-		for key := range inv.byNamespace[namespace] {
-			if inv.dependsOnClaim(key) != (h.byPlacement[key] != nil) {
-				h.changed[key] = struct{}{}
-			}
-		}
-	}
+	inv.addAffinityChanges()
 	freed, moved, edited := freedCapacity{}, "", ""
 	left := make(map[Key]framework.Bitset, len(h.changed))
 	for key := range h.changed {
@@ -142,6 +135,19 @@ func (inv *Inventory) updateHoldings() (affected affectedSet, cause string) {
 		return affected, "Placement " + edited + ": SelectionPolicy"
 	}
 	return affected, "Placement " + moved + ": clusters"
+}
+
+// addAffinityChanges adds the Placements that others began or ceased to depend on: the first policy
+// of a namespace with affinity makes others depend on all its Placements, the last on none.
+func (inv *Inventory) addAffinityChanges() {
+	h := &inv.holdings
+	for namespace := range h.affinity {
+		for key := range inv.byNamespace[namespace] {
+			if inv.dependsOnClaim(key) != (h.byPlacement[key] != nil) {
+				h.changed[key] = struct{}{}
+			}
+		}
+	}
 }
 
 // isShutOut reports whether others exclude a Placement from a cluster that it left, as they could
