@@ -15,9 +15,9 @@ type claim struct {
 	// writing are clusters that are being published, each acquired in the table of names. Each
 	// counts as a decision until a page lists it.
 	writing framework.Bitset
-	// written are clusters on pages that Berth writes or wrote, each acquired in the table of names.
-	// The Placement has them until the whole decision is published, because the response of a write
-	// can be lost. They are known only if others depend on them.
+	// written are clusters on pages that Berth writes or wrote, each acquired in the table of
+	// names. The Placement has them until the whole decision is published, because the response of
+	// a write can be lost. They are known only if others depend on them.
 	written framework.Bitset
 	// target are the clusters that the open change adds, leaving those that it removes. progressing
 	// is true while it is published in steps.

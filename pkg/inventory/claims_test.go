@@ -23,7 +23,7 @@ import (
 type claimants struct {
 	*inventory.Inventory
 	placements, clusters []string
-	// told are the Placements that were told of the last change by Berth itself.
+	// told are the Placements that the last change by Berth itself affected.
 	told    []inventory.Key
 	version int
 }
@@ -151,7 +151,7 @@ func TestToldOfClaims(t *testing.T) {
 			c.told = nil
 			told := c.event(t, placement)
 			if maps.Equal(before, c.claims()) && len(told) > 0 {
-				t.Fatalf("%v are told of nothing", told)
+				t.Fatalf("%v are affected by nothing", told)
 			}
 			excluded := false
 			has := c.has(placement)
@@ -160,7 +160,7 @@ func TestToldOfClaims(t *testing.T) {
 				excluded = excluded || !still && c.excludes(placement, i)
 			}
 			if !excluded && slices.Contains(told, inventory.Key{Namespace: "n", Name: placement}) {
-				t.Fatalf("%s is told of its own claim: it had %v and has %v", placement, had, has)
+				t.Fatalf("%s is affected by its own claim: it had %v and has %v", placement, had, has)
 			}
 		}
 	})

@@ -69,8 +69,8 @@ type Inventory struct {
 	placements map[Key]*placement
 	// byNamespace holds the Placements of each namespace.
 	byNamespace nested[string, Key, *placement]
-	// readers are the Placements that may use a set, by the set's name, which need not exist, and by
-	// readsKey.
+	// readers are the Placements that may use a set, by the set's name, which need not exist, and
+	// by readsKey.
 	readers nested[string, string, *readerGroup]
 
 	pages   pageTable

@@ -159,8 +159,8 @@ func (t labelText) Has(label string) bool { _, has := t.Lookup(label); return ha
 // Get implements labels.Labels.
 func (t labelText) Get(label string) string { value, _ := t.Lookup(label); return value }
 
-// newReadinessSource returns a source with the objects of an input, without those of namespaces that
-// failed.
+// newReadinessSource returns a source with the objects of an input, without those of namespaces
+// that failed.
 func newReadinessSource(in *ReadinessInput) *readinessSource {
 	s := &readinessSource{failure: in.Failure, failures: map[string]string{}, objects: nested[string, string, *readyObject]{}, scopes: map[Key]*readinessScope{}}
 	maps.Copy(s.failures, in.Failures)
