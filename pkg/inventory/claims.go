@@ -43,7 +43,8 @@ func (c *claim) incumbents() framework.Bitset {
 	return all
 }
 
-// claimOf returns the claim of a Placement, which need not exist.
+// claimOf returns the claim of a Placement. If the Placement does not exist, call claimChanged
+// afterwards, which drops an empty claim.
 func (inv *Inventory) claimOf(key Key) *claim {
 	if inv.claims[key] == nil {
 		inv.claims[key] = &claim{}
@@ -88,8 +89,11 @@ func (inv *Inventory) Claim(placement Key, clusters []string) {
 func (inv *Inventory) isWriting(placement Key, clusters []string) bool {
 	next := inv.names.acquireAll(clusters)
 	defer inv.names.releaseAll(next)
-	c := inv.claimOf(placement)
-	return c.writing.Covers(next) && next.Covers(c.writing)
+	var writing framework.Bitset
+	if c := inv.claims[placement]; c != nil {
+		writing = c.writing
+	}
+	return writing.Covers(next) && next.Covers(writing)
 }
 
 // setWriting replaces the clusters that are being published and that no page lists.

@@ -206,6 +206,11 @@ func TestEventsLeadToTheStateOfAListing(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(o.by)) {
 			inv.Delete(o.by[name])
 		}
+		// An attempt ends after its Placement was deleted.
+		for _, name := range []string{"p", "q"} {
+			inv.Claim(Key{Namespace: "n", Name: name}, rapid.SampledFrom([][]string{nil, {"c1"}}).Draw(t, "claimed"))
+			inv.Claim(Key{Namespace: "n", Name: name}, nil)
+		}
 		left := map[string]int{
 			"names": len(inv.names.index), "sets": len(inv.sets), "bindings": len(inv.bindings), "placements": len(inv.placements), "namespaces": len(inv.byNamespace),
 			"readers": len(inv.readers), "pages": len(inv.pages.byName), "pages of Placements": len(inv.pages.byPlacement), "pages of clusters": len(inv.pages.byIndex),
