@@ -283,6 +283,7 @@ func (p *probePlugin) Forget(key types.NamespacedName) { p.forgotten = append(p.
 func (p *probePlugin) Describe() framework.Traits {
 	return framework.Traits{SetupWithManager: p.setUp, Counter: framework.Counter{
 		Counts:       func() any { return nil },
+		DecodeCounts: func([]byte) (any, error) { return nil, nil },
 		Recount:      func(records []*berthv1alpha1.PlacementChange) { p.recounted = len(records) },
 		NeedsRecords: func() time.Duration { return 0 },
 	}}

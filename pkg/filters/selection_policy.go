@@ -274,7 +274,7 @@ func (p *SelectionPolicy) preparedForm(policy *berthv1alpha1.SelectionPolicy) *c
 	return c.compiled
 }
 
-// PolicyPrepared implements framework.Traits.
+// PolicyPrepared is that of framework.Traits.
 func (p *SelectionPolicy) PolicyPrepared(policy *berthv1alpha1.SelectionPolicy) bool {
 	return p.isCompiled(policy) && !p.hasCostlyWork(placementOf(policy))
 }
@@ -287,7 +287,7 @@ func placementOf(policy *berthv1alpha1.SelectionPolicy) types.NamespacedName {
 	return types.NamespacedName{Namespace: policy.Namespace, Name: policy.Spec.Placement}
 }
 
-// PreparePolicy implements framework.Traits.
+// PreparePolicy is that of framework.Traits.
 func (p *SelectionPolicy) PreparePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) (done bool) {
 	p.evaluateOutside(placementOf(policy), policy, yield)
 	if p.isCompiled(policy) {

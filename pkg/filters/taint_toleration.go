@@ -40,7 +40,7 @@ func neverForced(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster)
 	return framework.Forcing{}
 }
 
-// ForcesRemoval implements framework.Traits. Every NoSelect taint that is not
+// ForcesRemoval is that of framework.Traits. Every NoSelect taint that is not
 // tolerated forces the removal, except the one that drains the cluster and, with
 // unavailableClusters: ReplaceFirst, those of clusters that are unavailable.
 func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) (f framework.Forcing) {

@@ -196,7 +196,7 @@ func (b *BlastRadius) Describe() framework.Traits {
 	}}
 }
 
-// Counts implements framework.Counter.
+// Counts is that of framework.Counter.
 func (b *BlastRadius) Counts() any {
 	if b.off() {
 		return nil
@@ -206,7 +206,7 @@ func (b *BlastRadius) Counts() any {
 	return b.counts
 }
 
-// DecodeCounts implements framework.Counter.
+// DecodeCounts is that of framework.Counter.
 func (*BlastRadius) DecodeCounts(text []byte) (any, error) {
 	counts := &removalCounts{}
 	return counts, json.Unmarshal(text, counts)

@@ -82,7 +82,7 @@ func (r *resilienceReporter) Describe() framework.Traits {
 	return framework.Traits{ReportSelection: r.ReportSelection}
 }
 
-// ReportSelection implements framework.Traits.
+// ReportSelection is that of framework.Traits.
 func (r *resilienceReporter) ReportSelection(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, selected *framework.Selected) (*metav1.Condition, bool) {
 	condition := &metav1.Condition{Type: v1alpha1.PlacementConditionResilient, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDomainsCritical}
 	p := resilience.Placement{Satisfied: selected.Satisfied, Why: selected.Why, Selected: selected.Clusters.Len()}

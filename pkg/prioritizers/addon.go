@@ -48,7 +48,7 @@ func (AddOn) Score(context.Context, *framework.CycleState, *v1alpha1.Placement, 
 // Describe implements framework.Describer.
 func (a AddOn) Describe() framework.Traits { return framework.Traits{ForAddOn: a.ForAddOn} }
 
-// ForAddOn implements framework.Traits.
+// ForAddOn is that of framework.Traits.
 func (AddOn) ForAddOn(c v1alpha1.AddOnScore) framework.ScorePlugin {
 	return &addOnScore{coordinate: c, name: fmt.Sprintf("AddOn/%s/%s", c.ResourceName, c.ScoreName)}
 }

@@ -292,12 +292,13 @@ func (a *Attempt) describeLeaving(names []string) []framework.Leaving {
 		all[i] = framework.Leaving{Name: name, Cluster: c, Forced: c == nil || !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c)}
 	}
 	for _, f := range a.forcingFilters() {
+		forces := a.profile.traits(f.Name()).ForcesRemoval
 		a.recovered(guard(context.Background(), "ForcesRemoval", f, func() *framework.Status {
 			for i := range all {
 				if all[i].Forced {
 					continue
 				}
-				forcing := a.profile.traits(f.Name()).ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
+				forcing := forces(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
 				all[i].Forced = forcing.Forces && !a.causedByEdit(all[i].Name, forcing)
 			}
 			return nil

@@ -133,6 +133,7 @@ func buildOne(ctx context.Context, name string, factory framework.PluginFactory,
 	if describer, ok := i.Plugin.(framework.Describer); ok && err == nil && failure == nil {
 		failure = guard(ctx, "Describe", i, func() *framework.Status {
 			i.Traits = describer.Describe()
+			err = i.Check()
 			return nil
 		})
 	}

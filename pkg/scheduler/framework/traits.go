@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,19 @@ type Traits struct {
 	// that does not exist. It is called before anything is recorded or published. If it returns
 	// pages or an error, the Placement is decided again.
 	Verify func(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error)
+}
+
+// Check returns an error if functions are missing that belong together.
+func (t *Traits) Check() error {
+	c := &t.Counter
+	all := c.Counts != nil && c.DecodeCounts != nil && c.Recount != nil && c.NeedsRecords != nil
+	switch {
+	case !all && (c.Counts != nil || c.DecodeCounts != nil || c.Recount != nil || c.NeedsRecords != nil):
+		return errors.New("Describe returned only some functions of Counter")
+	case (t.PolicyPrepared == nil) != (t.PreparePolicy == nil):
+		return errors.New("Describe returned only one of PolicyPrepared and PreparePolicy")
+	}
+	return nil
 }
 
 // Counter is for a ReservePlugin that counts published changes over several attempts, in Reserve,
