@@ -180,25 +180,28 @@ func (l *LiveWorld) setState(state, problem string) {
 
 // update processes an object that was added or changed; old is nil for a new one.
 func (l *LiveWorld) update(run int64, old, object client.Object) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if run != l.run {
-		return
-	}
-	l.affected(l.simulator.Update(object))
-	l.mark(old, object)
-	l.flushSoon()
+	l.change(run, func() {
+		l.affected(l.simulator.Update(object))
+		l.mark(old, object)
+	})
 }
 
+// remove processes an object that was deleted.
 func (l *LiveWorld) remove(run int64, object client.Object) {
+	l.change(run, func() {
+		l.affected(l.simulator.Delete(object))
+		l.mark(object, nil)
+	})
+}
+
+// change runs a change with the world locked, unless it is of an earlier run.
+func (l *LiveWorld) change(run int64, change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if run != l.run {
-		return
+	if run == l.run {
+		change()
+		l.flushSoon()
 	}
-	l.affected(l.simulator.Delete(object))
-	l.mark(object, nil)
-	l.flushSoon()
 }
 
 // affected drops the columns of Placements.
