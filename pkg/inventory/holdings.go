@@ -120,7 +120,7 @@ func (inv *Inventory) updateHoldings() (affected affectedSet, cause string) {
 	inv.addFitting(freed, affected)
 	for key := range h.changed {
 		if len(h.changed) == 1 {
-			delete(affected, key)
+			delete(affected, key) // Of several, each may be affected by the others.
 		}
 		if inv.isShutOut(h.byPlacement[key], left[key]) {
 			affected.add(key)
