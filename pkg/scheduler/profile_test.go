@@ -237,8 +237,8 @@ func TestNewProfilesRefuses(t *testing.T) {
 		},
 		"plugins with only a part of what belongs together": {
 			file: "- {plugins: {filter: {enabled: [{name: halfCounts}, {name: halfPrepares}]}}}",
-			want: "profiles[0]: building plugin halfCounts: Describe returned only some functions of Counter\n" +
-				"profiles[0]: building plugin halfPrepares: Describe returned only one of PolicyPrepared and PreparePolicy",
+			want: "profiles[0]: building plugin halfCounts: its Describe returned only some functions of Counter\n" +
+				"profiles[0]: building plugin halfPrepares: its Describe returned only one of PolicyPrepared and PreparePolicy",
 		},
 		"plugins of two profiles that cannot be built": {
 			file: "- {plugins: {filter: {enabled: [{name: failing}]}}}\n- {name: b, plugins: {filter: {enabled: [{name: misnamed}]}}}",

@@ -83,9 +83,9 @@ func (t *Traits) Check() error {
 	all := c.Counts != nil && c.DecodeCounts != nil && c.Recount != nil && c.NeedsRecords != nil
 	switch {
 	case !all && (c.Counts != nil || c.DecodeCounts != nil || c.Recount != nil || c.NeedsRecords != nil):
-		return errors.New("Describe returned only some functions of Counter")
+		return errors.New("its Describe returned only some functions of Counter")
 	case (t.PolicyPrepared == nil) != (t.PreparePolicy == nil):
-		return errors.New("Describe returned only one of PolicyPrepared and PreparePolicy")
+		return errors.New("its Describe returned only one of PolicyPrepared and PreparePolicy")
 	}
 	return nil
 }
