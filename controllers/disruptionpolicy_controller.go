@@ -23,6 +23,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/controllers/housekeeping"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 )
@@ -186,7 +187,7 @@ func (r *DisruptionPolicyReconciler) Reconcile(ctx context.Context, request ctrl
 		return ctrl.Result{}, nil
 	}
 	policy.Status.Placements = count
-	return requeueOnConflict(r.Client.Status().Patch(ctx, &policy, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return housekeeping.RequeueOnConflict(r.Client.Status().Patch(ctx, &policy, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
 // unusable returns why the readiness or a window of a policy cannot be used; empty if they can.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // labelled is a Placement with the label new.
@@ -33,6 +35,9 @@ func labelled(namespace, name, value string) *v1alpha1.Placement {
 }
 
 // selecting is a DisruptionPolicy of the namespace n with a selector.
+// onlyNew selects the Placements with the label new=yes.
+var onlyNew = &metav1.LabelSelector{MatchLabels: map[string]string{"new": "yes"}}
+
 func selecting(name string, selector *metav1.LabelSelector) *berthv1alpha1.DisruptionPolicy {
 	policy := fixture.ApprovalPolicy("n", name)
 	policy.Spec.PlacementSelector = selector
@@ -78,7 +83,7 @@ func TestDisruptionPolicyStatus(t *testing.T) {
 				"spec.placements: the namespace has no Placement z0, z1, z10, z11, z2, z3, z4, z5, z6, z7 and 2 more; the policy applies to 1 of 13")},
 		},
 		"two by label": {
-			policy: selecting("q", onlyNew()), placements: placements,
+			policy: selecting("q", onlyNew), placements: placements,
 			want: berthv1alpha1.DisruptionPolicyStatus{Placements: 2, Conditions: []metav1.Condition{selected}},
 		},
 		"none by name": {
@@ -87,7 +92,7 @@ func TestDisruptionPolicyStatus(t *testing.T) {
 			},
 		},
 		"none of the namespace":            {policy: selecting("q", &metav1.LabelSelector{}), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{none}}},
-		"no Placement":                     {policy: selecting("q", onlyNew()), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{none}}},
+		"no Placement":                     {policy: selecting("q", onlyNew), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{none}}},
 		"an invalid selector":              {policy: selecting("q", wrong), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{invalid}}},
 		"an invalid one, and no Placement": {policy: selecting("q", wrong), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{invalid}}},
 	}
@@ -104,31 +109,25 @@ func TestDisruptionPolicyStatus(t *testing.T) {
 				}
 			}
 			got := &berthv1alpha1.DisruptionPolicy{}
-			if err := hub.Get(t.Context(), key, got); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got.Status, withoutTransition); diff != "" {
+			hub.MustGet(t, key, got)
+			if diff := cmp.Diff(tc.want, got.Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{"patch status n/q"}, hub.written); diff != "" {
-				t.Errorf("written (-want +got):\n%s", diff)
-			}
+			hub.CheckWritten(t, "patch status n/q")
 		})
 	}
 }
 
 func TestDisruptionPolicyReconcile(t *testing.T) {
 	key := types.NamespacedName{Namespace: "n", Name: "q"}
-	testPatchAnswers(t, key, fixture.ApprovalPolicy("n", "q"), func(c client.Client) func(context.Context, ctrl.Request) (ctrl.Result, error) {
-		return (&DisruptionPolicyReconciler{Client: c}).Reconcile
-	})
+	memoryhub.CheckPatchAnswers(t, newMemoryHub, key, fixture.ApprovalPolicy("n", "q"), func(c client.Client) reconcile.Reconciler { return (&DisruptionPolicyReconciler{Client: c}) })
 	t.Run("Placements cannot be listed", func(t *testing.T) {
 		hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "q"))
 		broken := errors.New("broken")
-		hub.lists["PlacementList"] = broken
+		hub.Lists["PlacementList"] = broken
 		result, err := (&DisruptionPolicyReconciler{Client: hub}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
-		if !errors.Is(err, broken) || result != (ctrl.Result{}) || len(hub.written) > 0 {
-			t.Errorf("got %v, error %v after %q", result, err, hub.written)
+		if !errors.Is(err, broken) || result != (ctrl.Result{}) || len(hub.Written) > 0 {
+			t.Errorf("got %v, error %v after %q", result, err, hub.Written)
 		}
 	})
 	t.Run("only the number changes", func(t *testing.T) {
@@ -147,14 +146,12 @@ func TestDisruptionPolicyReconcile(t *testing.T) {
 		}
 	})
 	t.Run("only the condition changes", func(t *testing.T) {
-		policy := selecting("q", onlyNew())
+		policy := selecting("q", onlyNew)
 		hub := newMemoryHub(t, policy)
 		r := &DisruptionPolicyReconciler{Client: hub}
 		for _, generation := range []int64{1, 2} {
 			got := &berthv1alpha1.DisruptionPolicy{}
-			if err := hub.Get(t.Context(), key, got); err != nil {
-				t.Fatal(err)
-			}
+			hub.MustGet(t, key, got)
 			got.Generation = generation
 			if err := hub.Update(t.Context(), got); err != nil {
 				t.Fatal(err)
@@ -225,10 +222,10 @@ func TestPoliciesOfPlacement(t *testing.T) {
 	wrong := selecting("wrong", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}})
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "all"), fixture.ApprovalPolicy("n", "named", "p"), selecting("new", onlyNew()),
+			hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "all"), fixture.ApprovalPolicy("n", "named", "p"), selecting("new", onlyNew),
 				fixture.ApprovalPolicy("n", "another", "q"), fixture.ApprovalPolicy("m", "other"), wrong.DeepCopy())
 			if tc.lists != nil {
-				hub.lists["DisruptionPolicyList"] = tc.lists
+				hub.Lists["DisruptionPolicyList"] = tc.lists
 			}
 			logged := 0
 			ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(string, string) { logged++ }, funcr.Options{}))
@@ -245,36 +242,31 @@ func TestPoliciesOfPlacement(t *testing.T) {
 }
 
 func TestDisruptionPolicySetUp(t *testing.T) {
-	testSetUp(t, func(ctx context.Context, m ctrl.Manager) error { return (&DisruptionPolicyReconciler{}).SetUp(ctx, m) })
+	memoryhub.CheckSetUp(t, (&DisruptionPolicyReconciler{}).SetUp)
 	generation := func(n int64) *berthv1alpha1.DisruptionPolicy {
 		policy := fixture.ApprovalPolicy("n", "q")
 		policy.Generation = n
 		return policy
 	}
 	tests := map[string]struct {
-		event watchEvent
+		event memoryhub.Event
 		want  []string
 	}{
-		"a policy comes":           {event: watchEvent{after: generation(1)}, want: []string{"n/q"}},
-		"a policy's spec changes":  {event: watchEvent{before: generation(1), after: generation(2)}, want: []string{"n/q"}},
-		"a policy's status is new": {event: watchEvent{before: generation(1), after: generation(1)}},
-		"a Placement comes":        {event: watchEvent{after: labelled("n", "p", "")}, want: []string{"n/all"}},
+		"a policy comes":           {event: memoryhub.Event{After: generation(1)}, want: []string{"n/q"}},
+		"a policy's spec changes":  {event: memoryhub.Event{Before: generation(1), After: generation(2)}, want: []string{"n/q"}},
+		"a policy's status is new": {event: memoryhub.Event{Before: generation(1), After: generation(1)}},
+		"a Placement comes":        {event: memoryhub.Event{After: labelled("n", "p", "")}, want: []string{"n/all"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "all"))
-				m := newWatchManager(t, hub)
-				if err := (&DisruptionPolicyReconciler{Client: hub}).SetUp(t.Context(), m); err != nil {
-					t.Fatal(err)
-				}
-				m.start(t)
-				m.send(t, tc.event)
+				m := memoryhub.NewManager(t, hub)
+				m.Run(t, (&DisruptionPolicyReconciler{Client: hub}).SetUp)
+				m.Send(t, tc.event)
 				time.Sleep(recountDelay)
 				synctest.Wait()
-				if diff := cmp.Diff(tc.want, hub.readOf("DisruptionPolicy")); diff != "" {
-					t.Errorf("reconciled (-want +got):\n%s", diff)
-				}
+				hub.CheckRead(t, "DisruptionPolicy", tc.want...)
 			})
 		})
 	}
@@ -301,9 +293,7 @@ func TestPolicyBeyondTheLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		var policy berthv1alpha1.DisruptionPolicy
-		if err := hub.Get(t.Context(), key, &policy); err != nil {
-			t.Fatal(err)
-		}
+		hub.MustGet(t, key, &policy)
 		return meta.FindStatusCondition(policy.Status.Conditions, berthv1alpha1.PolicyReady)
 	}
 	if c := ready("p31"); c.Status != metav1.ConditionTrue {

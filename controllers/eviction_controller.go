@@ -20,6 +20,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/controllers/housekeeping"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -57,11 +58,7 @@ type EvictionReconciler struct {
 
 // SetUp adds the reconciler to a manager. The hub must serve PlacementEvictions.
 func (r *EvictionReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error {
-	indexer := mgr.GetFieldIndexer()
-	err := atStart(func() error {
-		return indexer.IndexField(ctx, &berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement)
-	})
-	if err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement); err != nil {
 		return fmt.Errorf("indexing evictions by Placement: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -154,7 +151,7 @@ func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request
 		}
 		wrote, after, err := r.one(ctx, e, from)
 		if err != nil {
-			return requeueOnConflict(err)
+			return housekeeping.RequeueOnConflict(err)
 		}
 		if wrote {
 			writes++

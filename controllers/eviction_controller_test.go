@@ -19,11 +19,16 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
+
+func newMemoryHub(t *testing.T, objects ...client.Object) *memoryhub.Hub {
+	return memoryhub.New(memoryhub.Builder(t).WithIndex(&berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement), objects...)
+}
 
 // evictionHub is a hub in memory, with the reconciler of its evictions.
 type evictionHub struct {
-	*memoryHub
+	*memoryhub.Hub
 	*EvictionReconciler
 }
 
@@ -149,9 +154,9 @@ func TestEvictionConditions(t *testing.T) {
 				t.Errorf("reconciled again after %s, want %s; conditions (-want +got):\n%s", after, tc.wantAfter, diff)
 			}
 			// The second time there is nothing to write.
-			h.written = nil
-			if h.reconcile(t); len(h.written) > 0 {
-				t.Errorf("written again: %q", h.written)
+			h.Written = nil
+			if h.reconcile(t); len(h.Written) > 0 {
+				t.Errorf("written again: %q", h.Written)
 			}
 		})
 	}
@@ -162,9 +167,7 @@ func TestEvictionTime(t *testing.T) {
 	h := newEvictionHub(t, evictedWith(), fixture.Eviction("n", "e", "p", "c").Created(fixture.Now.Add(-time.Hour)).Valid(metav1.ConditionTrue).Obj())
 	h.reconcile(t)
 	e := &berthv1alpha1.PlacementEviction{}
-	if err := h.Get(t.Context(), types.NamespacedName{Namespace: "n", Name: "e"}, e); err != nil {
-		t.Fatal(err)
-	}
+	h.MustGet(t, types.NamespacedName{Namespace: "n", Name: "e"}, e)
 	if c := e.Status.Conditions[1]; c.Type != berthv1alpha1.EvictionExecuted || !c.LastTransitionTime.Time.Equal(fixture.Now) {
 		t.Errorf("%s since %s", c.Type, c.LastTransitionTime)
 	}
@@ -177,11 +180,11 @@ func TestManyEvictions(t *testing.T) {
 		objects = append(objects, fixture.Eviction("n", fmt.Sprint("e", i), "p", "c").Created(fixture.Now).Obj())
 	}
 	h := newEvictionHub(t, objects...)
-	if after := h.reconcile(t); len(h.written) != maxEvictionWrites || after != time.Millisecond {
-		t.Errorf("%d writes, again after %s", len(h.written), after)
+	if after := h.reconcile(t); len(h.Written) != maxEvictionWrites || after != time.Millisecond {
+		t.Errorf("%d writes, again after %s", len(h.Written), after)
 	}
-	if after := h.reconcile(t); len(h.written) != maxEvictionWrites+5 || after != 0 {
-		t.Errorf("%d writes, again after %s", len(h.written), after)
+	if after := h.reconcile(t); len(h.Written) != maxEvictionWrites+5 || after != 0 {
+		t.Errorf("%d writes, again after %s", len(h.Written), after)
 	}
 }
 
@@ -207,19 +210,17 @@ func TestWaitingEvictions(t *testing.T) {
 		{"3 of 10 added", v1alpha1.ReasonRollingUpdate, time.Hour, 0, 0},
 		{"3 of 10 added", v1alpha1.ReasonProgressDeadlineExceeded, time.Hour, evictions, 0},
 	} {
-		condition.Message, condition.Reason, h.written = step.message, step.reason, nil
+		condition.Message, condition.Reason, h.Written = step.message, step.reason, nil
 		pl := &v1alpha1.Placement{}
-		if err := h.Get(t.Context(), types.NamespacedName{Namespace: "n", Name: "p"}, pl); err != nil {
-			t.Fatal(err)
-		}
+		h.MustGet(t, types.NamespacedName{Namespace: "n", Name: "p"}, pl)
 		pl.Status.Conditions = []metav1.Condition{condition}
 		if err := h.Status().Update(t.Context(), pl); err != nil {
 			t.Fatal(err)
 		}
-		h.written = nil
+		h.Written = nil
 		h.Now = func() time.Time { return fixture.Now.Add(step.after) }
-		if again := h.reconcile(t); len(h.written) != step.writes || again != step.again {
-			t.Errorf("%s %s: %d writes, again after %s; want %d and %s", step.reason, step.message, len(h.written), again, step.writes, step.again)
+		if again := h.reconcile(t); len(h.Written) != step.writes || again != step.again {
+			t.Errorf("%s %s: %d writes, again after %s; want %d and %s", step.reason, step.message, len(h.Written), again, step.writes, step.again)
 		}
 	}
 }
@@ -269,8 +270,8 @@ func TestEvictionsWaitForTheInventory(t *testing.T) {
 			h := newEvictionHub(t, evictedWith(), fixture.Eviction("n", "e", "p", "c").Created(fixture.Now.Add(-time.Hour)).Valid(metav1.ConditionTrue).Obj())
 			h.Inventory = inventory.New(inventory.Options{})
 			inv(h.Inventory)
-			if after := h.reconcile(t); after != settleDelay || len(h.written) > 0 {
-				t.Errorf("again after %s, written %q", after, h.written)
+			if after := h.reconcile(t); after != settleDelay || len(h.Written) > 0 {
+				t.Errorf("again after %s, written %q", after, h.Written)
 			}
 		})
 	}
@@ -279,15 +280,15 @@ func TestEvictionsWaitForTheInventory(t *testing.T) {
 func TestEvictionErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for name, breaks := range map[string]func(h *evictionHub){
-		"the evictions cannot be listed": func(h *evictionHub) { h.lists["PlacementEvictionList"] = broken },
-		"the Placement cannot be read":   func(h *evictionHub) { h.reads["Placement"] = broken },
+		"the evictions cannot be listed": func(h *evictionHub) { h.Lists["PlacementEvictionList"] = broken },
+		"the Placement cannot be read":   func(h *evictionHub) { h.Reads["Placement"] = broken },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newEvictionHub(t, evictedWith(), fixture.Eviction("n", "e", "p", "c").Obj())
 			breaks(h)
 			_, err := h.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "n", Name: "p"}})
-			if !errors.Is(err, broken) || len(h.written) > 0 {
-				t.Errorf("error %v, written %q", err, h.written)
+			if !errors.Is(err, broken) || len(h.Written) > 0 {
+				t.Errorf("error %v, written %q", err, h.Written)
 			}
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/pkg/explanation"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // explainPlacement is a PlacementExplanation of namespace ns, created age before the test.
@@ -34,7 +35,7 @@ func explainPlacement(name, placement string, age time.Duration) *berthv1alpha1.
 
 // explainHub is a hub in memory and the reconciler of its PlacementExplanations.
 type explainHub struct {
-	*memoryHub
+	*memoryhub.Hub
 	*ExplanationReconciler
 }
 
@@ -132,12 +133,12 @@ func TestReconcileExplanationOnce(t *testing.T) {
 	stale.Status = berthv1alpha1.PlacementExplanationStatus{}
 	for _, cached := range []*berthv1alpha1.PlacementExplanation{stale, e} {
 		cached.ResourceVersion = h.get(t, "e").ResourceVersion
-		if err := h.memoryHub.Status().Update(t.Context(), cached); err != nil {
+		if err := h.Hub.Status().Update(t.Context(), cached); err != nil {
 			t.Fatal(err)
 		}
-		h.written = nil
-		if again := h.reconcile(t); again != berthv1alpha1.ExplanationLifetime-time.Minute || len(h.written) > 0 {
-			t.Errorf("reconciled again after %s, written %v", again, h.written)
+		h.Written = nil
+		if again := h.reconcile(t); again != berthv1alpha1.ExplanationLifetime-time.Minute || len(h.Written) > 0 {
+			t.Errorf("reconciled again after %s, written %v", again, h.Written)
 		}
 	}
 	h.Now = func() time.Time { return fixture.Now.Add(berthv1alpha1.ExplanationLifetime) }
@@ -155,16 +156,16 @@ func TestReconcileExplanationFails(t *testing.T) {
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns"}}
 	down := errors.New("hub is down")
 	h := newExplainHub(t, explainPlacement("e", "p", 0))
-	h.writeError = down
+	h.WriteError = down
 	if _, err := h.Reconcile(t.Context(), request); err == nil || err.Error() != "writing the status of PlacementExplanation ns/e: hub is down" {
 		t.Errorf("the error is %v", err)
 	}
-	h.writeError = nil
-	h.lists["PlacementExplanationList"] = down
+	h.WriteError = nil
+	h.Lists["PlacementExplanationList"] = down
 	if _, err := h.Reconcile(t.Context(), request); err == nil || err.Error() != "listing the PlacementExplanations of namespace ns: hub is down" {
 		t.Errorf("the error is %v", err)
 	}
-	delete(h.lists, "PlacementExplanationList")
+	delete(h.Lists, "PlacementExplanationList")
 	h.reconcile(t)
 	if got := h.conditions(t, "e"); len(got) != 1 {
 		t.Errorf("the conditions are %v", got)

@@ -77,7 +77,7 @@ func (f *memoryFeed) withQueues(t *testing.T) *queueConfig {
 	if err := f.setUpQueues(mgr, o, newEventSender(nil, logr.Discard())); err != nil {
 		t.Fatal(err)
 	}
-	return mgr.added[0].(*queueConfig)
+	return mgr.Added[0].(*queueConfig)
 }
 
 // start ends with the test; its clock ticks in a bubble only.

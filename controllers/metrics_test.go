@@ -49,6 +49,7 @@ func ordinary() {
 	statusFailures.WithLabelValues("Conflict").Add(0)
 	placementsNow.WithLabelValues("True", v1alpha1.ReasonAllDecisionsScheduled).Add(0)
 	placementsResilient.WithLabelValues("True", v1alpha1.ReasonDomainsCanBeLost).Add(0)
+	profileFailures.WithLabelValues("Forbidden").Add(0)
 	fleetEvents.WithLabelValues("Placement", "acted").Add(0)
 	explanationSeconds.WithLabelValues("Debugger", "Decided").Observe(0.001)
 	clustersNow.WithLabelValues("True", "ManagedClusterAvailable").Add(0)

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-func (p *probePlugin) SetupWithManager(_ context.Context, mgr manager.Manager) error {
+func (p *probePlugin) setUp(_ context.Context, mgr manager.Manager) error {
 	p.managers = append(p.managers, mgr)
 	return p.setUpError
 }

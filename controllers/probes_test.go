@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 func TestProbes(t *testing.T) {
@@ -39,7 +40,7 @@ func TestProbes(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			mgr := &memoryManager{
-				webhooks: webhook.NewServer(webhook.Options{}), elected: make(chan struct{}),
+				Manager: memoryhub.Manager{Webhooks: webhook.NewServer(webhook.Options{})}, elected: make(chan struct{}),
 				health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{},
 			}
 			f, read, o := &feed{}, make(chan struct{}), Options{}

@@ -31,6 +31,7 @@ import (
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 var queueConfigKey = types.NamespacedName{Namespace: "berth-system", Name: "queues"}
@@ -97,7 +98,7 @@ type queueSetting struct {
 
 func newQueueSetting(t *testing.T) *queueSetting {
 	t.Helper()
-	scheme := allKindsScheme(t)
+	scheme := memoryhub.Scheme(t)
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
@@ -376,8 +377,8 @@ func TestSetUpQueues(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			server := &pathServer{}
-			m := newWatchManager(t, nil)
-			m.webhooks, m.addError = server, tc.addError
+			m := memoryhub.NewManager(t, nil)
+			m.Webhooks, m.AddError = server, tc.addError
 			events := newEventSender(nil, logr.Discard())
 			f := &feed{inventory: inventory.New(inventory.Options{})}
 			err := f.setUpQueues(m, Options{QueueConfig: tc.name, Webhooks: tc.webhooks, Now: func() time.Time { return fixture.Now }, Log: logr.Discard()}, events)
@@ -389,16 +390,16 @@ func TestSetUpQueues(t *testing.T) {
 				t.Errorf("paths (-want +got):\n%s", diff)
 			}
 			if tc.name.Name == "" {
-				if len(m.added) != 0 || f.queues != nil {
-					t.Errorf("added: %v", m.added)
+				if len(m.Added) != 0 || f.queues != nil {
+					t.Errorf("added: %v", m.Added)
 				}
 				return
 			}
-			if len(m.added) != 1 {
-				t.Fatalf("added: %v", m.added)
+			if len(m.Added) != 1 {
+				t.Fatalf("added: %v", m.Added)
 			}
-			config := m.added[0].(*queueConfig)
-			if config.name != tc.name || config.cache != m.informers || config.queues != f.queues || config.events != events {
+			config := m.Added[0].(*queueConfig)
+			if config.name != tc.name || config.cache != m.GetCache() || config.queues != f.queues || config.events != events {
 				t.Errorf("added: %+v", config)
 			}
 			if close(config.read); !isClosed(f.queuesRead) {
@@ -411,7 +412,7 @@ func TestSetUpQueues(t *testing.T) {
 // TestQueuesEnqueueAffectedPlacements: a new configuration has the Placements decided again.
 func TestQueuesEnqueueAffectedPlacements(t *testing.T) {
 	f := &feed{inventory: inventory.New(inventory.Options{})}
-	m := newWatchManager(t, nil)
+	m := memoryhub.NewManager(t, nil)
 	if err := f.setUpQueues(m, Options{QueueConfig: queueConfigKey, Now: func() time.Time { return fixture.Now }, Log: logr.Discard()}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +420,7 @@ func TestQueuesEnqueueAffectedPlacements(t *testing.T) {
 	enqueue := func(keys []inventory.Key) { affected = append(affected, keys...) }
 	f.enqueue.Store(&enqueue)
 	f.queues.Update(queued())
-	m.added[0].(*queueConfig).configure(queueConfigMap(map[string]string{admission.QueuesKey: twoQueues}))
+	m.Added[0].(*queueConfig).configure(queueConfigMap(map[string]string{admission.QueuesKey: twoQueues}))
 	if diff := cmp.Diff([]inventory.Key{{Namespace: "n", Name: "p"}}, affected); diff != "" {
 		t.Errorf("affected (-want +got):\n%s", diff)
 	}
@@ -447,9 +448,9 @@ func TestCheckQueues(t *testing.T) {
 			page.Annotations = map[string]string{v1alpha1.QueueAnnotation: `{"queue":"root.a","rule":"provided","user":"nobody","requested":"root.a","configured":"root.a"}`}
 			hub := newMemoryHub(t, queued(), fixture.Placement("n", "other").Obj(), page)
 			if tc.lists != "" {
-				hub.lists[tc.lists] = errors.New("broken")
+				hub.Lists[tc.lists] = errors.New("broken")
 			}
-			warnings, err := checkQueues(newWatchManager(t, hub), []byte(tc.text))
+			warnings, err := checkQueues(memoryhub.NewManager(t, hub), []byte(tc.text))
 			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
 				t.Errorf("got error %v, want %q", err, tc.wantErr)
 			}
@@ -501,11 +502,11 @@ func TestRecordedQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			hub := newMemoryHub(t, tc.pages...)
 			if tc.lists != nil {
-				hub.lists["PlacementDecisionList"] = tc.lists
+				hub.Lists["PlacementDecisionList"] = tc.lists
 			}
 			var lines, wantLines []string
-			m := newWatchManager(t, reversedPages{hub})
-			m.log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+			m := memoryhub.NewManager(t, reversedPages{hub})
+			m.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 			if got := publishedQueue(t.Context(), m, types.NamespacedName{Namespace: "n", Name: "p"}, tc.uid); got != tc.want {
 				t.Errorf("the queue is %q, want %q", got, tc.want)
 			}

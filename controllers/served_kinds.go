@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -129,6 +130,17 @@ func atStart(request func() error) error {
 	return retry.OnError(startBackoff, func(err error) bool {
 		return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !meta.IsNoMatchError(err)
 	}, request)
+}
+
+// startManager is a manager whose indexer repeats failed requests, as atStart does.
+type startManager struct{ ctrl.Manager }
+
+// GetFieldIndexer implements ctrl.Manager.
+func (m startManager) GetFieldIndexer() client.FieldIndexer { return m }
+
+// IndexField implements client.FieldIndexer.
+func (m startManager) IndexField(ctx context.Context, o client.Object, field string, extract client.IndexerFunc) error {
+	return atStart(func() error { return m.Manager.GetFieldIndexer().IndexField(ctx, o, field, extract) })
 }
 
 // informerOf returns the informer of a kind, which may not have synced yet.

@@ -10,15 +10,14 @@ import (
 	"net/http"
 	goruntime "runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/controllers/housekeeping"
 	"github.com/berth-dev/berth/pkg/admission/validation"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -64,7 +64,7 @@ type Options struct {
 	Housekeeping []string
 	// ClusterProfiles configures the housekeeping controller cluster-profile, which "*" does not
 	// include.
-	ClusterProfiles ClusterProfileOptions
+	ClusterProfiles housekeeping.ClusterProfileOptions
 	// Config is the scheduler's configuration file; nil is the default profile. Plugins are the
 	// out-of-tree plugins that it may name.
 	Config  *config.PlacementSchedulerConfiguration
@@ -119,16 +119,7 @@ const stopTime = 10 * time.Second
 //	placementexplanation   answers PlacementExplanations with its own engine, and deletes them
 //	                       after 10 minutes
 //
-// Housekeeping selects the controllers that a hub needs without Open Cluster Management's
-// registration controller:
-//
-//	clusterset             creates the default and global sets; condition ClusterSetEmpty
-//	clustersetbinding      condition Bound
-//	cluster-default-set    puts new clusters into the default set
-//	cluster-taint-time     stamps timeAdded on taints
-//	cluster-availability   turns an Available condition of False or Unknown into a NoSelect taint
-//	cluster-lease          turns Available to Unknown when a cluster's lease is no longer renewed
-//	cluster-profile        makes a ManagedCluster of each ClusterProfile; only its name selects it
+// It adds the loops of package housekeeping, too, that Options.Housekeeping selects.
 func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness limits requests instead.
@@ -206,11 +197,11 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err := checkKinds(served, o); err != nil {
 		return err
 	}
-	housekeeping, err := setUpHousekeeping(ctx, mgr, cfg, m.events, o, served.wholePages)
+	loops, err := setUpHousekeeping(ctx, startManager{mgr}, cfg, m.events, o, served.wholePages)
 	if err != nil {
 		return err
 	}
-	known, recorder, err := inventoryOptions(housekeeping, o)
+	known, recorder, err := inventoryOptions(loops, o)
 	if m.recording = recorder; err != nil {
 		return err
 	}
@@ -222,7 +213,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
 	placements.cache, placements.inventory, placements.held, placements.clock, placements.kinds = mgr.GetCache(), inv, scheduler.NewMemory(), o.Now, served.watched()
-	if err := addOwnKinds(ctx, mgr, cfg, placements, served.ownKinds, o); err != nil {
+	if err := addOwnKinds(ctx, startManager{mgr}, cfg, placements, served.ownKinds, o); err != nil {
 		return err
 	}
 	if err := placements.setUpQueues(mgr, o, m.events); err != nil {
@@ -298,13 +289,13 @@ func onDecided(recorder *recording.Recorder) func(*plan.Plan) {
 
 // inventoryOptions returns the options of the inventory, and the recorder of its inputs; nil if
 // nothing is recorded.
-func inventoryOptions(housekeeping map[string]housekeeper, o Options) (inventory.Options, *recording.Recorder, error) {
+func inventoryOptions(loops []string, o Options) (inventory.Options, *recording.Recorder, error) {
 	recorder, err := newRecorder(o)
 	options := inventory.Options{OnInput: recorder.OnInput(), CheckSettled: o.CheckSkips}
 	if !o.CheckSkips {
 		options.OnSkipped = func(attempts int) { attemptsSkipped.WithLabelValues("Skipped").Add(float64(attempts)) }
 	}
-	if housekeeping["cluster-taint-time"] != nil {
+	if slices.Contains(loops, housekeeping.TaintTime) {
 		options.FirstSeen = o.Now
 	}
 	return options, recorder, err
@@ -344,26 +335,17 @@ func addOwnKinds(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, placem
 	return nil
 }
 
-// setUpHousekeeping sets up the selected housekeeping controllers and returns them by name.
-func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, events *eventSender, o Options, ownCRDs bool) (map[string]housekeeper, error) {
-	profiles, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("building the client of ClusterProfiles: %w", err)
-	}
-	housekeeping, err := selectHousekeepers(housekeepers(mgr.GetClient(), mgr.GetAPIReader(), profiles, events, o), o.Housekeeping, ownCRDs)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.ClusterProfiles.check(housekeeping[clusterProfileLoop] != nil); err != nil {
-		return nil, err
-	}
-	o.Log.Info("Housekeeping", "controllers", slices.Sorted(maps.Keys(housekeeping)))
-	for name, reconciler := range housekeeping {
-		if err := reconciler.SetUp(ctx, mgr); err != nil {
-			return nil, fmt.Errorf("setting up %s: %w", name, err)
-		}
-	}
-	return housekeeping, nil
+// setUpHousekeeping sets up the selected housekeeping controllers and returns their names.
+func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, events *eventSender, o Options, ownCRDs bool) ([]string, error) {
+	return housekeeping.SetUp(ctx, mgr, cfg, housekeeping.Options{
+		Names: o.Housekeeping, OwnCRDs: ownCRDs, ClusterProfiles: o.ClusterProfiles, Retry: readinessRetry, Now: o.Now, Log: o.Log,
+		OnReadFailed: func(err error) {
+			profileFailures.WithLabelValues(cmp.Or(string(apierrors.ReasonForError(err)), "Unknown")).Inc()
+		},
+		Event: func(regarding corev1.ObjectReference, eventType, reason, action, note string) {
+			events.queue("", regarding, report.Event{Type: eventType, Reason: reason, Action: action, Note: note})
+		},
+	})
 }
 
 // buildProfiles builds the plugins of all profiles.
@@ -424,56 +406,6 @@ func addPlacementController(mgr ctrl.Manager, placements *feed, order framework.
 		return fmt.Errorf("setting up the placement controller: %w", err)
 	}
 	return nil
-}
-
-// housekeeper is one of the controllers that Options.Housekeeping names.
-type housekeeper interface {
-	SetUp(ctx context.Context, mgr ctrl.Manager) error
-}
-
-// housekeepers returns all housekeeping controllers by name.
-func housekeepers(c client.Client, hub client.Reader, profiles dynamic.Interface, events *eventSender, o Options) map[string]housekeeper {
-	all := map[string]housekeeper{
-		"clusterset":        &ClusterSetReconciler{Client: c},
-		"clustersetbinding": &BindingReconciler{Client: c},
-		"cluster-lease":     &ClusterLeaseReconciler{Client: c, Hub: hub},
-		clusterProfileLoop: &ClusterProfileReconciler{
-			ClusterProfileOptions: o.ClusterProfiles, Client: c, Hub: hub, Profiles: profiles, Now: o.Now, Log: o.Log.WithName(clusterProfileLoop),
-			Event: func(profile corev1.ObjectReference, event report.Event) { events.queue("", profile, event) },
-		},
-	}
-	for _, r := range []*ClusterReconciler{NewDefaultSetReconciler(c), NewTaintTimeReconciler(c, o.Now), NewAvailabilityReconciler(c, o.Now)} {
-		all[r.Name] = r
-	}
-	return all
-}
-
-// selectHousekeepers returns the controllers that Options.Housekeeping selects. ownCRDs is true if
-// the hub has Berth's CRDs; otherwise "*" adds none.
-func selectHousekeepers(all map[string]housekeeper, names []string, ownCRDs bool) (map[string]housekeeper, error) {
-	if len(names) > 0 && strings.HasPrefix(names[0], "-") {
-		names = append([]string{"*"}, names...)
-	}
-	chosen := map[string]housekeeper{}
-	for _, name := range names {
-		plain := strings.TrimPrefix(name, "-")
-		switch {
-		case name == "*" && ownCRDs:
-			for name, one := range all {
-				if name != clusterProfileLoop {
-					chosen[name] = one
-				}
-			}
-		case name == "*":
-		case all[plain] == nil:
-			return nil, fmt.Errorf("--housekeeping: unknown controller %q; allowed are *, -NAME and the names %s", plain, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
-		case plain != name:
-			delete(chosen, plain)
-		default:
-			chosen[name] = all[name]
-		}
-	}
-	return chosen, nil
 }
 
 // pageClient returns the client that writes pages: whole, or in steps on CRDs with a status

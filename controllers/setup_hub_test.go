@@ -28,6 +28,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // steppedCRDs are served by Open Cluster Management's hub with Berth's own kinds.
@@ -85,8 +86,8 @@ func newSetUpHub(t *testing.T, o hubOptions) (*setUpHub, error) {
 	h.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(statuses...).WithGlobalResourceVersionCounter().Build()
 	h.mgr = &memoryManager{
 		client: interceptor.NewClient(h.hub.(client.WithWatch), h.intercept()), reader: interceptor.NewClient(h.hub.(client.WithWatch), h.reads()),
-		cache:    &memoryCache{FakeInformers: &informertest.FakeInformers{Scheme: scheme}},
-		webhooks: webhook.NewServer(webhook.Options{}), elected: make(chan struct{}),
+		cache:   &memoryCache{FakeInformers: &informertest.FakeInformers{Scheme: scheme}},
+		Manager: memoryhub.Manager{Webhooks: webhook.NewServer(webhook.Options{})}, elected: make(chan struct{}),
 		health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{},
 	}
 	if o.serves == nil {

@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,20 +21,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // memoryCache has informers without objects, to which tests give events.
@@ -122,14 +121,12 @@ func (c *memoryCache) Get(context.Context, client.ObjectKey, client.Object, ...c
 
 // memoryManager keeps what is set up on it, and starts nothing.
 type memoryManager struct {
-	ctrl.Manager
-	client   client.Client
-	reader   client.Reader
-	cache    *memoryCache
-	webhooks webhook.Server
-	elected  chan struct{}
-	// added are the runnables; health and ready are the probes by name.
-	added         []manager.Runnable
+	memoryhub.Manager
+	client  client.Client
+	reader  client.Reader
+	cache   *memoryCache
+	elected chan struct{}
+	// health and ready are the probes by name.
 	health, ready map[string]healthz.Checker
 	// served are the handlers of the server of metrics, by path.
 	served map[string]http.Handler
@@ -138,23 +135,19 @@ type memoryManager struct {
 	refuse func(call string) error
 }
 
-func (m *memoryManager) GetClient() client.Client                    { return m.client }
-func (m *memoryManager) GetAPIReader() client.Reader                 { return m.reader }
-func (m *memoryManager) GetCache() cache.Cache                       { return m.cache }
-func (m *memoryManager) GetScheme() *runtime.Scheme                  { return m.client.Scheme() }
-func (m *memoryManager) GetRESTMapper() meta.RESTMapper              { return m.client.RESTMapper() }
-func (m *memoryManager) GetFieldIndexer() client.FieldIndexer        { return m.cache }
-func (m *memoryManager) GetWebhookServer() webhook.Server            { return m.webhooks }
-func (m *memoryManager) GetControllerOptions() ctrlconfig.Controller { return ctrlconfig.Controller{} }
-func (m *memoryManager) GetLogger() logr.Logger                      { return logr.Discard() }
-func (m *memoryManager) Elected() <-chan struct{}                    { return m.elected }
+func (m *memoryManager) GetClient() client.Client             { return m.client }
+func (m *memoryManager) GetAPIReader() client.Reader          { return m.reader }
+func (m *memoryManager) GetCache() cache.Cache                { return m.cache }
+func (m *memoryManager) GetScheme() *runtime.Scheme           { return m.client.Scheme() }
+func (m *memoryManager) GetRESTMapper() meta.RESTMapper       { return m.client.RESTMapper() }
+func (m *memoryManager) GetFieldIndexer() client.FieldIndexer { return m.cache }
+func (m *memoryManager) Elected() <-chan struct{}             { return m.elected }
 
 func (m *memoryManager) Add(r manager.Runnable) error {
 	if err := m.refused(fmt.Sprintf("add %T", r)); err != nil {
 		return err
 	}
-	m.added = append(m.added, r)
-	return nil
+	return m.Manager.Add(r)
 }
 
 func (m *memoryManager) AddHealthzCheck(name string, check healthz.Checker) error {
@@ -183,7 +176,7 @@ func (m *memoryManager) refused(call string) error {
 // themselves.
 func (m *memoryManager) controllers() map[any]manager.Runnable {
 	all := map[any]manager.Runnable{}
-	for _, r := range m.added {
+	for _, r := range m.Added {
 		if c := reflect.ValueOf(r).Elem(); c.Kind() == reflect.Struct && c.FieldByName("Do").IsValid() {
 			all[c.FieldByName("Do").Interface()] = r
 		}
@@ -277,7 +270,7 @@ func (p *probePlugin) Permit(context.Context, *framework.CycleState, *v1alpha1.P
 	return p.permit()
 }
 
-// Reserve and Unreserve do nothing: Counts is asked of Reserve plugins.
+// Reserve and Unreserve do nothing: a Counter is a Reserve plugin.
 func (*probePlugin) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
 	return nil
 }
@@ -287,8 +280,34 @@ func (*probePlugin) Unreserve(context.Context, *framework.CycleState, *v1alpha1.
 
 func (p *probePlugin) Forget(key types.NamespacedName) { p.forgotten = append(p.forgotten, key) }
 
-func (p *probePlugin) Counts() any                      { return nil }
-func (p *probePlugin) DecodeCounts([]byte) (any, error) { return nil, nil }
+func (p *probePlugin) Describe() framework.Traits {
+	return framework.Traits{SetupWithManager: p.setUp, Counter: framework.Counter{
+		Counts:       func() any { return nil },
+		DecodeCounts: func([]byte) (any, error) { return nil, nil },
+		Recount:      func(records []*berthv1alpha1.PlacementChange) { p.recounted = len(records) },
+		NeedsRecords: func() time.Duration { return 0 },
+	}}
+}
 
-func (p *probePlugin) Recount(records []*berthv1alpha1.PlacementChange) { p.recounted = len(records) }
-func (p *probePlugin) NeedsRecords() time.Duration                      { return 0 }
+// TestCachedLeases: only the leases of clusters are cached, with their renewTime alone.
+func TestCachedLeases(t *testing.T) {
+	options, err := cacheOptions(Options{Housekeeping: []string{"*"}}, runtime.NewScheme())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cached := range options.ByObject {
+		if got := cached.Field.String(); got != "metadata.name=managed-cluster-lease" {
+			t.Errorf("the field selector is %s", got)
+		}
+	}
+	full := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NowMicro())}}
+	want := full.DeepCopy()
+	full.Labels, full.Annotations = map[string]string{"a": "b"}, map[string]string{"a": "b"}
+	full.ManagedFields, full.ResourceVersion, full.UID = []metav1.ManagedFieldsEntry{{Manager: "m"}}, "7", "u"
+	full.Spec.HolderIdentity = new("holder")
+	want.ResourceVersion, want.UID = "7", "u"
+	got, err := options.DefaultTransform(full)
+	if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}

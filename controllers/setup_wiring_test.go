@@ -33,10 +33,12 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/controllers/housekeeping"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // wholeCRDs are Berth's own, whose PlacementDecisions have no status subresource.
@@ -49,7 +51,7 @@ var wholeCRDs = map[string][]string{
 func (h *setUpHub) reconcilers() []string {
 	var all []string
 	for r := range h.mgr.controllers() {
-		if reconciler, ok := r.(*ClusterReconciler); ok {
+		if reconciler, ok := r.(*housekeeping.ClusterReconciler); ok {
 			all = append(all, reconciler.Name)
 			continue
 		}
@@ -182,7 +184,7 @@ func TestSetUpFails(t *testing.T) {
 			options: hubOptions{Options: Options{Housekeeping: []string{"*", "cluster-profile"}}}, want: "--housekeeping: the controller cluster-profile and --cluster-profile-namespace need each other",
 		},
 		"the index of ClusterProfiles": {
-			options: hubOptions{prepare: refuseAdd(1), Options: Options{Housekeeping: []string{"cluster-profile"}, ClusterProfiles: ClusterProfileOptions{Namespaces: []string{"a"}}}},
+			options: hubOptions{prepare: refuseAdd(1), Options: Options{Housekeeping: []string{"cluster-profile"}, ClusterProfiles: housekeeping.ClusterProfileOptions{Namespaces: []string{"a"}}}},
 			want:    "setting up cluster-profile: the manager has stopped",
 		},
 		"a housekeeper": {
@@ -441,6 +443,16 @@ func TestAtStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestIndexesAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, began := memoryhub.NewManager(t, nil), time.Now()
+		m.IndexError = apierrors.NewTooManyRequestsError("busy")
+		if err := (startManager{m}).GetFieldIndexer().IndexField(t.Context(), nil, "", nil); !errors.Is(err, m.IndexError) || time.Since(began) == 0 {
+			t.Errorf("got %v after %s", err, time.Since(began))
+		}
+	})
 }
 
 func TestDiscoveryIsRepeated(t *testing.T) {

@@ -30,9 +30,12 @@ func newFreeze(_ context.Context, args json.RawMessage, handle *framework.Handle
 
 func (*Freeze) Name() string { return "Freeze" }
 
-// SetupWithManager starts an informer for Namespaces, and logs the frozen ones when the controller
+// Describe implements framework.Describer.
+func (f *Freeze) Describe() framework.Traits { return framework.Traits{SetupWithManager: f.setUp} }
+
+// setUp starts an informer for Namespaces, and logs the frozen ones when the controller
 // becomes the leader.
-func (f *Freeze) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
+func (f *Freeze) setUp(ctx context.Context, mgr manager.Manager) error {
 	f.hub = mgr.GetClient()
 	informer, err := mgr.GetCache().GetInformer(ctx, namespace())
 	if err != nil {

@@ -22,7 +22,7 @@ func (r Request) Command() string {
 		words = append(words, "--cluster", ShellQuote(r.Cluster))
 	}
 	if r.Verb == Undo && r.Revision > 0 {
-		words = append(words, "--to-revision", fmt.Sprint(r.Revision))
+		words = append(words, "--revision", fmt.Sprint(r.Revision))
 	}
 	return strings.Join(words, " ")
 }

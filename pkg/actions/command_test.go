@@ -44,7 +44,7 @@ func TestCommandAndPermissions(t *testing.T) {
 		"kubectl placement resume web -n shop": {Request{Verb: Resume, Placement: web}, []string{
 			"delete disruptionpolicies in namespace shop", "get disruptionpolicies in namespace shop", "get placements in namespace shop",
 			"list placementchanges in namespace shop"}},
-		"kubectl placement undo web -n shop --to-revision 7": {Request{Verb: Undo, Placement: web, Revision: 7}, []string{
+		"kubectl placement undo web -n shop --revision 7": {Request{Verb: Undo, Placement: web, Revision: 7}, []string{
 			"patch placements in namespace shop", "get placements in namespace shop", "list placementchanges in namespace shop",
 			"list placementdecisions in namespace shop"}},
 		"kubectl placement unpin web -n shop": {Request{Verb: Unpin, Placement: web},

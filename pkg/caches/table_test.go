@@ -76,7 +76,7 @@ func hasRow(process Process, plural string) bool {
 func TestNoOtherCaches(t *testing.T) {
 	marks := []string{"cache.New(", "NewReflector", "NewSharedInformerFactory", "NewSharedIndexInformer", "view.New(", "cache.Options{", "NewFilteredDynamic", "NewDynamicShared"}
 	own := []string{
-		"controllers/clusterprofile_view.go", "controllers/readiness.go", // rows without trim
+		"controllers/housekeeping/profile_views.go", "controllers/readiness.go", // rows without trim
 		"pkg/client/follower.go", "pkg/client/view/view.go", // the library for the programs of others
 	}
 	for _, folder := range []string{"controllers", "cmd", "pkg"} {

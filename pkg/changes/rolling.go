@@ -12,9 +12,9 @@ type Removal int
 const (
 	// Stays: the cluster is in the target.
 	Stays Removal = iota
-	// Forced: the Placement cannot keep the cluster: it is deleted, in no usable set any more, or
-	// has an untolerated NoSelect taint that no edit, drain or ReplaceFirst makes voluntary. It is
-	// removed at once. All other removals are voluntary.
+	// Forced: the Placement cannot keep the cluster, which is removed at once. It is deleted, in no
+	// usable set any more, or has an untolerated NoSelect taint. The removal is voluntary if the
+	// taint is a drain, is subject to ReplaceFirst, or was tolerated until an edit.
 	Forced
 	// Drained: the cluster is drained, evicted, or unavailable with ReplaceFirst.
 	Drained

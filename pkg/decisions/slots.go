@@ -31,8 +31,8 @@ type label struct {
 	index int
 }
 
-// move changes the label of a page. It returns false, and does nothing, if the indexes would not be
-// dense any more, or one more would have several names.
+// move changes the label of a page. It does nothing and returns false if the indexes would then
+// have a gap, or one more index would have several names.
 func (x *slots) move(from, to label) bool {
 	wasDense, mixed := x.dense(), x.mixed
 	x.change(from, -1)

@@ -38,7 +38,7 @@ func (v *Viewer) act(ctx context.Context, r ActRequest) (*ActAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.Hub == nil || v.Client == nil {
+	if v.Live == nil || v.Client == nil {
 		return nil, fmt.Errorf("%w: there is no hub, only a recording", errRefused)
 	}
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
@@ -129,8 +129,8 @@ func (v *Viewer) effect(ctx context.Context, p *actions.Prepared) (*simulator.Co
 	}
 	var objects simulator.Objects
 	var now time.Time
-	err := v.Hub.use(func(w *world, _ int64) error {
-		if !v.Hub.scope.whole() {
+	err := v.Live.use(func(w *world, _ int64) error {
+		if !v.Live.scope.whole() {
 			return errors.New("it needs permission to list the whole fleet")
 		}
 		objects, now = objectsOf(w.inventory), w.now()

@@ -247,7 +247,7 @@ func TestActionsOfDetails(t *testing.T) {
 		{Verb: "approve", Change: "held-3", Command: "kubectl placement approve placementchange/held-3 -n ns", Missing: needs},
 		{Verb: "reject", Change: "held-3", Command: "kubectl placement reject placementchange/held-3 -n ns", Missing: needs},
 		{Verb: "suspend", Command: "kubectl placement suspend held -n ns"},
-		{Verb: "undo", Revision: 1, Command: "kubectl placement undo held -n ns --to-revision 1"},
+		{Verb: "undo", Revision: 1, Command: "kubectl placement undo held -n ns --revision 1"},
 	}
 	if diff := cmp.Diff(want, d.Actions); diff != "" {
 		t.Errorf("Placement (-want +got):\n%s", diff)

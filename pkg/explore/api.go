@@ -16,7 +16,7 @@ type Session struct {
 	Live bool `json:"live"`
 	// Recording is true if GET api/time answers.
 	Recording bool `json:"recording"`
-	// Resilience is the key of --resilience; empty if none was given.
+	// Resilience is the key of --domains; empty if none was given.
 	Resilience string `json:"resilience,omitempty"`
 	// NoStream says why api/events refuses one more page of the viewer now; empty if it does not.
 	NoStream string `json:"noStream,omitempty"`

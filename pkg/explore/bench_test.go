@@ -43,7 +43,7 @@ func largeFleet(clusters, placements int) simulator.Objects {
 // BenchmarkLarge measures the requests of the page on 5,000 clusters and 2,000 Placements.
 func BenchmarkLarge(b *testing.B) {
 	objects := largeFleet(5000, 2000)
-	hub, err := NewHub(simulator.Options{})
+	hub, err := NewLiveWorld(simulator.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/pkg/turns"
 )
 
-// columnsTime is how long a request waits for the columns of a Hub. The page reads those that are
-// decided later with the next Update.
+// columnsTime is how long a request waits for the columns of a LiveWorld. The page reads those
+// that are decided later with the next Update.
 const columnsTime = 2 * time.Second
 
 // errDeciding is shown until a Placement has been decided.
@@ -161,7 +161,7 @@ func (w *world) isUndecided(key types.NamespacedName) bool {
 	return e == nil || !e.current
 }
 
-// dropColumn has a column decided again. The last one is shown until then.
+// dropColumn marks a column as out of date. It is shown until it is decided again.
 func (w *world) dropColumn(key types.NamespacedName) {
 	if w.inventory.Placement(key) == nil {
 		delete(w.columns, key)

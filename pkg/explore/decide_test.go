@@ -177,7 +177,7 @@ func TestCostlyState(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &slowDecider{decider: simulated{s}, signal: make(chan struct{})}
-		v := newFrozenView(newWorld(s.Inventory(), d, time.Now))
+		v := newFixedWorld(newWorld(s.Inventory(), d, time.Now))
 		ctx, cancel := context.WithCancel(t.Context())
 		answers := make(chan *Columns, 2)
 		ask := func(ctx context.Context) {
@@ -235,7 +235,7 @@ func TestDetailsWithoutLock(t *testing.T) {
 func TestStreamsOfViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t, small())
-		path := fmt.Sprint("api/events?since=", s.viewer.Hub.fleet().Version)
+		path := fmt.Sprint("api/events?since=", s.viewer.Live.fleet().Version)
 		open := func() (end func(), w *httptest.ResponseRecorder) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan *httptest.ResponseRecorder, 1)

@@ -45,8 +45,8 @@ type past struct {
 }
 
 type pastState struct {
-	at   time.Time
-	view *frozenView
+	at    time.Time
+	fixed *fixedWorld
 }
 
 // replayed decides on a state of a recording.
@@ -97,7 +97,7 @@ func (r replayedOne) attempt(ctx context.Context, visit func(*scheduler.Attempt)
 }
 
 // state returns the state at the time of a world.
-func (p *past) state(ctx context.Context, name string) (*frozenView, error) {
+func (p *past) state(ctx context.Context, name string) (*fixedWorld, error) {
 	at, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(name, worldAt))
 	if err != nil {
 		return nil, fmt.Errorf("world: %w: %q is not a time in RFC 3339, such as at-2026-06-01T12:00:00Z", errInvalid, name)
@@ -106,7 +106,7 @@ func (p *past) state(ctx context.Context, name string) (*frozenView, error) {
 	defer p.replaying.Unlock()
 	for _, s := range p.states {
 		if s.at.Equal(at) {
-			return s.view, nil
+			return s.fixed, nil
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -123,7 +123,7 @@ func (p *past) state(ctx context.Context, name string) (*frozenView, error) {
 	}
 	w := newWorld(s.Inventory, replayed{s}, func() time.Time { return at })
 	w.notRecorded = s.NotRecorded
-	v := newFrozenView(w)
+	v := newFixedWorld(w)
 	if p.states = append(p.states, pastState{at, v}); len(p.states) > maxStates {
 		p.states = p.states[1:]
 	}

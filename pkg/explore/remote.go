@@ -38,8 +38,8 @@ var (
 	errTooMany = errors.New("the controller is being asked about too many other Placements")
 )
 
-// remote has the controller decide, with PlacementExplanations that the viewer may create, for a
-// viewer who may not list what decisions depend on.
+// remote is the decider of a viewer who may not list what decisions depend on. It asks the
+// controller by PlacementExplanations, which the viewer may create.
 type remote struct {
 	hub client.Client
 	// answered is called after each answer, with the clusters that it and the one before name.
@@ -260,7 +260,7 @@ func (r *remote) explanation(q question) (*simulator.Report, error) {
 	return report, err
 }
 
-// outdate has the controller asked again about a Placement. Its last answer is shown until then.
+// outdate marks the answer about a Placement as out of date. It is shown until the next answer.
 func (r *remote) outdate(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,29 +294,29 @@ func (r *remote) names() map[string]bool {
 	return names
 }
 
-// dropColumn drops the cells of a Placement. The Hub is locked.
-func (h *Hub) dropColumn(key types.NamespacedName) {
-	h.dirty.columns[key] = true
-	h.world.dropColumn(key)
-	if r, ok := h.world.decider.(*remote); ok {
+// dropColumn drops the cells of a Placement. The world is locked.
+func (l *LiveWorld) dropColumn(key types.NamespacedName) {
+	l.dirty.columns[key] = true
+	l.world.dropColumn(key)
+	if r, ok := l.world.decider.(*remote); ok {
 		r.outdate(key)
 	}
 }
 
 // answered shows an answer of the controller.
-func (h *Hub) answered(r *remote, key types.NamespacedName, clusters []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.world.decider != decider(r) {
+func (l *LiveWorld) answered(r *remote, key types.NamespacedName, clusters []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.world.decider != decider(r) {
 		return
 	}
-	if h.world.inventory.Placement(key) == nil {
+	if l.world.inventory.Placement(key) == nil {
 		// It was deleted meanwhile.
 		r.forget(key)
 	}
-	h.dirty.columns[key], h.dirty.names = true, true
+	l.dirty.columns[key], l.dirty.names = true, true
 	for _, name := range clusters {
-		h.dirty.clusters[name] = true
+		l.dirty.clusters[name] = true
 	}
-	h.flushSoon()
+	l.flushSoon()
 }

@@ -73,10 +73,10 @@ func (c *controller) questions() int {
 	return len(c.asked)
 }
 
-// newLimitedHub returns the Hub of a viewer who may list one namespace and no clusters.
-func newLimitedHub(t *testing.T, c *controller, objects ...client.Object) *Hub {
+// newLimitedHub returns the LiveWorld of a viewer who may list one namespace and no clusters.
+func newLimitedHub(t *testing.T, c *controller, objects ...client.Object) *LiveWorld {
 	t.Helper()
-	hub, err := NewHub(simulator.Options{})
+	hub, err := NewLiveWorld(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +92,14 @@ func newLimitedHub(t *testing.T, c *controller, objects ...client.Object) *Hub {
 	return hub
 }
 
-// waitForAnswers lets the controller answer, and the Hub send what changed.
+// waitForAnswers lets the controller answer, and the LiveWorld send what changed.
 func waitForAnswers() {
 	time.Sleep(time.Second)
 	synctest.Wait()
 }
 
 // cellsOf returns the cells of a Placement.
-func cellsOf(t *testing.T, h *Hub, placement string) string {
+func cellsOf(t *testing.T, h *LiveWorld, placement string) string {
 	t.Helper()
 	c, err := columns(t.Context(), h, []string{placement})
 	if err != nil {

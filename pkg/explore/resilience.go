@@ -42,7 +42,7 @@ type survey struct {
 }
 
 // get returns what is known of the state now, and begins to compute it again if it is too old.
-func (s *survey) get(v view, o simulator.Options, by *resilience.Key) *Resilience {
+func (s *survey) get(v anyWorld, o simulator.Options, by *resilience.Key) *Resilience {
 	if by == nil {
 		return &Resilience{Done: true}
 	}
@@ -74,9 +74,9 @@ func (s *survey) close() {
 	}
 }
 
-// computeResilience has a Simulator of its own, because that of the view is used meanwhile. It
+// computeResilience has a Simulator of its own, because that of the world is in use. It
 // returns nil if the hub is still being read.
-func computeResilience(ctx context.Context, v view, o simulator.Options, by resilience.Key) *Resilience {
+func computeResilience(ctx context.Context, v anyWorld, o simulator.Options, by resilience.Key) *Resilience {
 	r := &Resilience{By: by.String(), Done: true, At: time.Now(), Placements: map[string]Survival{}}
 	var objects simulator.Objects
 	err := v.use(func(w *world, _ int64) error {

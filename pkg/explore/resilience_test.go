@@ -11,7 +11,7 @@ import (
 // TestResilienceWhileHubIsRead: what is not known because the hub is still being read is asked
 // again at once, and not remembered as an error.
 func TestResilienceWhileHubIsRead(t *testing.T) {
-	hub, err := NewHub(simulator.Options{})
+	hub, err := NewLiveWorld(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (s *scope) add(ctx context.Context, hub client.Reader, namespace string) (b
 	return true, nil
 }
 
-// addExplanations asks whether the viewer may have the controller explain Placements.
+// addExplanations asks whether the viewer may create and read PlacementExplanations.
 func (s *scope) addExplanations(ctx context.Context, hub client.Client) error {
 	for _, verb := range []string{"create", "get"} {
 		needs := actions.Permission{Verb: verb, Group: berthv1alpha1.GroupName, Resource: "placementexplanations", Namespace: s.namespace}

@@ -43,7 +43,7 @@ type Server struct {
 	// A local server has a viewer and a token, a shared one has viewers.
 	viewer  *Viewer
 	token   string
-	viewers *viewers
+	viewers *tokenViewers
 	files   http.Handler
 }
 
@@ -109,7 +109,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path s
 	case path == "api/session":
 		reply(w, r, func() (any, error) { return s.session(v), nil })
 	case path == "api/events":
-		shown, err := v.view(r.Context(), "", r.URL.Query().Get("ns"))
+		shown, err := v.worldOf(r.Context(), "", r.URL.Query().Get("ns"))
 		if err != nil {
 			reply(w, r, func() (any, error) { return nil, err })
 			return
@@ -120,7 +120,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path s
 			return
 		}
 		defer end()
-		stream(w, r, shown.(*Hub))
+		stream(w, r, shown.(*LiveWorld))
 	case strings.HasPrefix(path, "api/"):
 		reply(w, r, func() (any, error) { return s.get(r, v, path) })
 	default:
@@ -129,7 +129,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path s
 }
 
 func (s *Server) session(v *Viewer) *Session {
-	session := &Session{User: v.User, CSRF: v.CSRF, Live: v.Hub != nil, Recording: v.past != nil}
+	session := &Session{User: v.User, CSRF: v.CSRF, Live: v.Live != nil, Recording: v.past != nil}
 	if v.streams.Load() >= maxStreams {
 		session.NoStream = errStreams.Error()
 	}
@@ -145,11 +145,11 @@ func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 	switch path {
 	case "api/time":
 		if v.past == nil {
-			return nil, fmt.Errorf("a recording: %w: berth explore was started without --record", errUnknown)
+			return nil, fmt.Errorf("a recording: %w: berth explore was started without --recording", errUnknown)
 		}
 		return v.past.line(), nil
 	case "api/resilience":
-		now, err := v.view(r.Context(), "", "")
+		now, err := v.worldOf(r.Context(), "", "")
 		if err != nil {
 			return nil, err
 		}
@@ -161,25 +161,25 @@ func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 		}
 		return w.get(), nil
 	}
-	view, err := v.view(r.Context(), query.Get("world"), query.Get("ns"))
+	shown, err := v.worldOf(r.Context(), query.Get("world"), query.Get("ns"))
 	if err != nil {
 		return nil, err
 	}
 	switch path {
 	case "api/fleet":
-		return view.fleet(), nil
+		return shown.fleet(), nil
 	case "api/columns":
-		return columns(r.Context(), view, query["placement"])
+		return columns(r.Context(), shown, query["placement"])
 	case "api/scores":
-		return ask1(r.Context(), view, question{key: keyOf(query.Get("placement"))}, func(w *world, a answer) (*Scores, error) {
+		return ask1(r.Context(), shown, question{key: keyOf(query.Get("placement"))}, func(w *world, a answer) (*Scores, error) {
 			return w.scores(query.Get("placement"), a)
 		})
 	case "api/placement":
-		return v.placement(r.Context(), view, query.Get("placement"))
+		return v.placement(r.Context(), shown, query.Get("placement"))
 	case "api/cluster":
-		return v.cluster(r.Context(), view, query.Get("cluster"))
+		return v.cluster(r.Context(), shown, query.Get("cluster"))
 	case "api/cell":
-		return v.cell(r.Context(), view, query.Get("placement"), query.Get("cluster"))
+		return v.cell(r.Context(), shown, query.Get("placement"), query.Get("cluster"))
 	}
 	return nil, fmt.Errorf("%s: %w", path, errUnknown)
 }
@@ -187,7 +187,7 @@ func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 // maxColumnsAsked is how many columns one request may ask for.
 const maxColumnsAsked = 100
 
-func columns(ctx context.Context, v view, placements []string) (c *Columns, err error) {
+func columns(ctx context.Context, v anyWorld, placements []string) (c *Columns, err error) {
 	if len(placements) > maxColumnsAsked {
 		return nil, fmt.Errorf("placement: %w: %d Placements, at most %d are allowed", errInvalid, len(placements), maxColumnsAsked)
 	}
@@ -204,7 +204,7 @@ func columns(ctx context.Context, v view, placements []string) (c *Columns, err 
 }
 
 // ask1 decides a question, and reads a world with the answer.
-func ask1[T any](ctx context.Context, v view, q question, read func(*world, answer) (T, error)) (result T, err error) {
+func ask1[T any](ctx context.Context, v anyWorld, q question, read func(*world, answer) (T, error)) (result T, err error) {
 	// A hub that is still being read has no answers.
 	if err := v.use(func(*world, int64) error { return nil }); err != nil {
 		return result, err
@@ -226,11 +226,11 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, v *Viewer, path st
 			if err := readPost(w, r, v, &request); err != nil {
 				return nil, err
 			}
-			view, err := v.view(r.Context(), r.URL.Query().Get("world"), r.URL.Query().Get("ns"))
+			shown, err := v.worldOf(r.Context(), r.URL.Query().Get("world"), r.URL.Query().Get("ns"))
 			if err != nil {
 				return nil, err
 			}
-			return v.whatIfs.start(view, s.Options, request.Edits, v.slots)
+			return v.whatIfs.start(shown, s.Options, request.Edits, v.slots)
 		})
 	case "api/act":
 		reply(w, r, func() (any, error) {

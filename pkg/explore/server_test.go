@@ -34,9 +34,9 @@ func small() simulator.Objects {
 	)
 }
 
-func newTestHub(t *testing.T, objects simulator.Objects) *Hub {
+func newTestHub(t *testing.T, objects simulator.Objects) *LiveWorld {
 	t.Helper()
-	hub, err := NewHub(simulator.Options{})
+	hub, err := NewLiveWorld(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

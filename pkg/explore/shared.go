@@ -56,11 +56,11 @@ var (
 	errCrowd = fmt.Errorf("%d ServiceAccounts of this namespace look at the fleet already. Try again in some minutes", maxOfNamespace)
 )
 
-// viewers are the viewers of a shared server, each with the permissions of their own bearer token.
-type viewers struct {
+// tokenViewers are the viewers of a shared server, each with the permissions of a bearer token.
+type tokenViewers struct {
 	ctx    context.Context
 	config *rest.Config // without credentials
-	start  func(v *sharedViewer, cfg *rest.Config, namespace string) (*Viewer, error)
+	start  func(v *tokenViewer, cfg *rest.Config, namespace string) (*Viewer, error)
 	now    func() time.Time
 	secret []byte
 	// reviews bounds the requests that ask who a token belongs to.
@@ -68,7 +68,7 @@ type viewers struct {
 
 	mu         sync.Mutex
 	identities map[[sha256.Size]byte]identity
-	byUser     map[string]*sharedViewer
+	byUser     map[string]*tokenViewer
 }
 
 // identity is who a token belongs to, as the hub said.
@@ -79,8 +79,8 @@ type identity struct {
 	at        time.Time
 }
 
-// sharedViewer is a viewer of a shared server.
-type sharedViewer struct {
+// tokenViewer is one viewer of a shared server.
+type tokenViewer struct {
 	*Viewer
 	key string
 	// namespace is that of a ServiceAccount; empty for other users.
@@ -88,21 +88,21 @@ type sharedViewer struct {
 
 	ctx  context.Context
 	stop context.CancelFunc
-	all  *viewers
+	all  *tokenViewers
 	// ready is closed when Viewer or err is set.
 	ready chan struct{}
 	err   error
 
-	// viewers.mu protects what follows.
+	// tokenViewers.mu protects what follows.
 	token string
 	open  int // requests and streams
 	used  time.Time
 }
 
-func newViewers(ctx context.Context, cfg *rest.Config, start func(*sharedViewer, *rest.Config, string) (*Viewer, error)) *viewers {
-	all := &viewers{
+func newTokenViewers(ctx context.Context, cfg *rest.Config, start func(*tokenViewer, *rest.Config, string) (*Viewer, error)) *tokenViewers {
+	all := &tokenViewers{
 		ctx: ctx, config: rest.AnonymousClientConfig(cfg), start: start, now: time.Now, secret: []byte(rand.Text()), reviews: make(chan struct{}, maxReviews),
-		identities: map[[sha256.Size]byte]identity{}, byUser: map[string]*sharedViewer{},
+		identities: map[[sha256.Size]byte]identity{}, byUser: map[string]*tokenViewer{},
 	}
 	go func() {
 		tick := time.NewTicker(idleAfter / 20)
@@ -120,7 +120,7 @@ func newViewers(ctx context.Context, cfg *rest.Config, start func(*sharedViewer,
 }
 
 // enter returns the viewer of a token. leave must be called when the request has ended.
-func (all *viewers) enter(ctx context.Context, token, namespace string) (v *sharedViewer, leave func(), err error) {
+func (all *tokenViewers) enter(ctx context.Context, token, namespace string) (v *tokenViewer, leave func(), err error) {
 	who, err := all.identify(ctx, token)
 	if err != nil {
 		return nil, nil, err
@@ -159,14 +159,14 @@ func (all *viewers) enter(ctx context.Context, token, namespace string) (v *shar
 
 // csrf is what the POST requests of a viewer must repeat. It stays the same if the viewer is
 // dropped and comes back.
-func (all *viewers) csrf(key string) string {
+func (all *tokenViewers) csrf(key string) string {
 	mac := hmac.New(sha256.New, all.secret)
 	_, _ = mac.Write([]byte(key))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // find returns the viewer of an identity, whose requests from now on have the token.
-func (all *viewers) find(who identity, token string) (v *sharedViewer, isNew bool, err error) {
+func (all *tokenViewers) find(who identity, token string) (v *tokenViewer, isNew bool, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	v = all.byUser[who.key]
@@ -178,7 +178,7 @@ func (all *viewers) find(who identity, token string) (v *sharedViewer, isNew boo
 			return nil, false, errFull
 		}
 		ctx, stop := context.WithCancel(all.ctx)
-		v = &sharedViewer{key: who.key, namespace: who.namespace, ctx: ctx, stop: stop, all: all, ready: make(chan struct{})}
+		v = &tokenViewer{key: who.key, namespace: who.namespace, ctx: ctx, stop: stop, all: all, ready: make(chan struct{})}
 		all.byUser[who.key], isNew = v, true
 	}
 	if v.open >= maxOpen {
@@ -190,7 +190,7 @@ func (all *viewers) find(who identity, token string) (v *sharedViewer, isNew boo
 }
 
 // countOf counts the viewers that are ServiceAccounts of a namespace; 0 for other users.
-func (all *viewers) countOf(namespace string) (n int) {
+func (all *tokenViewers) countOf(namespace string) (n int) {
 	for _, v := range all.byUser {
 		if namespace != "" && v.namespace == namespace {
 			n++
@@ -200,8 +200,8 @@ func (all *viewers) countOf(namespace string) (n int) {
 }
 
 // makeRoom drops the viewer who is idle for the longest time, if that is long enough.
-func (all *viewers) makeRoom() bool {
-	var last *sharedViewer
+func (all *tokenViewers) makeRoom() bool {
+	var last *tokenViewer
 	for _, v := range all.byUser {
 		if v.open == 0 && (last == nil || v.used.Before(last.used)) {
 			last = v
@@ -215,7 +215,7 @@ func (all *viewers) makeRoom() bool {
 }
 
 // dropIdle drops the viewers without requests for a time.
-func (all *viewers) dropIdle(after time.Duration) {
+func (all *tokenViewers) dropIdle(after time.Duration) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, v := range all.byUser {
@@ -225,14 +225,14 @@ func (all *viewers) dropIdle(after time.Duration) {
 	}
 }
 
-func (all *viewers) drop(v *sharedViewer) {
+func (all *tokenViewers) drop(v *tokenViewer) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.remove(v)
 }
 
 // remove ends the watches, streams and computations of a viewer.
-func (all *viewers) remove(v *sharedViewer) {
+func (all *tokenViewers) remove(v *tokenViewer) {
 	if all.byUser[v.key] == v {
 		delete(all.byUser, v.key)
 	}
@@ -240,7 +240,7 @@ func (all *viewers) remove(v *sharedViewer) {
 }
 
 // rejected drops the viewer whose token the hub does not accept any more.
-func (all *viewers) rejected(v *sharedViewer, token string) {
+func (all *tokenViewers) rejected(v *tokenViewer, token string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	delete(all.identities, sha256.Sum256([]byte(token)))
@@ -250,7 +250,7 @@ func (all *viewers) rejected(v *sharedViewer, token string) {
 }
 
 // identify asks the hub who a token belongs to.
-func (all *viewers) identify(ctx context.Context, token string) (identity, error) {
+func (all *tokenViewers) identify(ctx context.Context, token string) (identity, error) {
 	sum := sha256.Sum256([]byte(token))
 	all.mu.Lock()
 	known, ok := all.identities[sum]
@@ -315,7 +315,7 @@ func keyOfUser(u authenticationv1.UserInfo) string {
 }
 
 // configOf returns the configuration for requests with the current token of the viewer.
-func (v *sharedViewer) configOf(anonymous *rest.Config) *rest.Config {
+func (v *tokenViewer) configOf(anonymous *rest.Config) *rest.Config {
 	cfg := rest.CopyConfig(anonymous)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &tokenTransport{next, v} })
 	return cfg
@@ -327,7 +327,7 @@ type bearerKey struct{}
 // bearer is the token of one request.
 type bearer struct {
 	token string
-	v     *sharedViewer
+	v     *tokenViewer
 }
 
 // valid is false if the hub says that the token of a request has ended, or is that of another user.
@@ -344,7 +344,7 @@ func valid(ctx context.Context) bool {
 // the current token of a viewer. It drops the viewer when the hub does not accept that.
 type tokenTransport struct {
 	next http.RoundTripper
-	v    *sharedViewer
+	v    *tokenViewer
 }
 
 func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -369,7 +369,7 @@ func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func NewSharedServer(ctx context.Context, o simulator.Options, cfg *rest.Config, queues ReadQueues) *Server {
 	s := newServer(o)
 	slots := make(chan struct{}, maxComparisons)
-	s.viewers = newViewers(ctx, cfg, func(v *sharedViewer, cfg *rest.Config, namespace string) (*Viewer, error) {
+	s.viewers = newTokenViewers(ctx, cfg, func(v *tokenViewer, cfg *rest.Config, namespace string) (*Viewer, error) {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {
 			namespace = ""
 		}

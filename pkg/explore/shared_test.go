@@ -48,8 +48,8 @@ func (h *tokenHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// newTestViewers returns viewers whose clock the test moves.
-func newTestViewers(t *testing.T) (all *viewers, hub *tokenHub, started *int, pass func(time.Duration)) {
+// newTestTokenViewers returns viewers whose clock the test moves.
+func newTestTokenViewers(t *testing.T) (all *tokenViewers, hub *tokenHub, started *int, pass func(time.Duration)) {
 	t.Helper()
 	return newTestViewersOf(t, func(handler http.Handler) (string, http.RoundTripper) {
 		server := httptest.NewServer(handler)
@@ -61,11 +61,11 @@ func newTestViewers(t *testing.T) (all *viewers, hub *tokenHub, started *int, pa
 // newTestViewersOf reaches the hub at the address, and with the transport, that serve returns.
 func newTestViewersOf(
 	t *testing.T, serve func(http.Handler) (string, http.RoundTripper),
-) (all *viewers, hub *tokenHub, started *int, pass func(time.Duration)) {
+) (all *tokenViewers, hub *tokenHub, started *int, pass func(time.Duration)) {
 	t.Helper()
 	hub, started = &tokenHub{rejected: map[string]bool{}}, new(int)
 	address, transport := serve(hub)
-	all = newViewers(t.Context(), &rest.Config{Host: address, BearerToken: "of-the-server"}, func(*sharedViewer, *rest.Config, string) (*Viewer, error) {
+	all = newTokenViewers(t.Context(), &rest.Config{Host: address, BearerToken: "of-the-server"}, func(*tokenViewer, *rest.Config, string) (*Viewer, error) {
 		*started++
 		return NewViewer(simulator.Options{}, newTestHub(t, small()), nil, ""), nil
 	})
@@ -76,7 +76,7 @@ func newTestViewersOf(
 	return all, hub, started, func(by time.Duration) { passed.Add(int64(by)) }
 }
 
-func enter(t *testing.T, all *viewers, token string) (*sharedViewer, func()) {
+func enter(t *testing.T, all *tokenViewers, token string) (*tokenViewer, func()) {
 	t.Helper()
 	v, leave, err := all.enter(t.Context(), token, "")
 	if err != nil {
@@ -87,7 +87,7 @@ func enter(t *testing.T, all *viewers, token string) (*sharedViewer, func()) {
 
 // TestTokens: a viewer is a user, whatever the token; the newest token counts.
 func TestTokens(t *testing.T) {
-	all, hub, started, pass := newTestViewers(t)
+	all, hub, started, pass := newTestTokenViewers(t)
 	ann, leave := enter(t, all, "ann-1")
 	leave()
 	again, leave := enter(t, all, "ann-1")
@@ -127,7 +127,7 @@ func TestTokens(t *testing.T) {
 
 // TestRequestToken: a request has its own token, what is done beside requests the newest one.
 func TestRequestToken(t *testing.T) {
-	all, hub, _, pass := newTestViewers(t)
+	all, hub, _, pass := newTestTokenViewers(t)
 	v, leave := enter(t, all, "ann-1")
 	defer leave()
 	var sent string
@@ -178,11 +178,11 @@ func TestStreamOfToken(t *testing.T) {
 		_, leaveAgain := enter(t, all, "ann-2")
 		defer leaveAgain()
 		ended := make(chan struct{})
-		r := httptest.NewRequest(http.MethodGet, "/?since="+strconv.FormatInt(v.Hub.fleet().Version, 10), http.NoBody)
+		r := httptest.NewRequest(http.MethodGet, "/?since="+strconv.FormatInt(v.Live.fleet().Version, 10), http.NoBody)
 		r = r.WithContext(context.WithValue(t.Context(), bearerKey{}, &bearer{"ann-1", v}))
 		go func() {
 			defer close(ended)
-			stream(httptest.NewRecorder(), r, v.Hub)
+			stream(httptest.NewRecorder(), r, v.Live)
 		}()
 		time.Sleep(2 * keepAlive)
 		synctest.Wait()
@@ -207,7 +207,7 @@ func TestStreamOfToken(t *testing.T) {
 
 // TestTooManyViewers: the 21st viewer has to wait until another one is idle.
 func TestTooManyViewers(t *testing.T) {
-	all, _, _, pass := newTestViewers(t)
+	all, _, _, pass := newTestTokenViewers(t)
 	leaves := map[int]func(){}
 	for i := range maxViewers {
 		_, leaves[i] = enter(t, all, fmt.Sprintf("user%d-1", i))
@@ -247,7 +247,7 @@ func TestTooManyViewers(t *testing.T) {
 
 // TestViewersOfNamespace: ServiceAccounts of one namespace cannot take all places.
 func TestViewersOfNamespace(t *testing.T) {
-	all, _, _, _ := newTestViewers(t)
+	all, _, _, _ := newTestTokenViewers(t)
 	for i := range maxOfNamespace {
 		enter(t, all, fmt.Sprintf("system:serviceaccount:crowd:user%d-1", i))
 	}
@@ -261,7 +261,7 @@ func TestViewersOfNamespace(t *testing.T) {
 
 // TestRequestsOfViewer: one viewer cannot have very many requests in progress. Others can.
 func TestRequestsOfViewer(t *testing.T) {
-	all, _, _, _ := newTestViewers(t)
+	all, _, _, _ := newTestTokenViewers(t)
 	var leaves []func()
 	for range maxOpen {
 		_, leave := enter(t, all, "ann-1")
@@ -279,7 +279,7 @@ func TestRequestsOfViewer(t *testing.T) {
 
 // TestSharedGuard: only requests with a token get an answer, and other sites cannot use it.
 func TestSharedGuard(t *testing.T) {
-	all, _, _, _ := newTestViewers(t)
+	all, _, _, _ := newTestTokenViewers(t)
 	s := newServer(simulator.Options{})
 	s.viewers = all
 	header := func(name, value string) func(*http.Request) {

@@ -15,9 +15,9 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// stream sends the Updates of a Hub as server-sent events, until the client disconnects
+// stream sends the Updates of a LiveWorld as server-sent events, until the client disconnects
 // or its token ends.
-func stream(w http.ResponseWriter, r *http.Request, h *Hub) {
+func stream(w http.ResponseWriter, r *http.Request, l *LiveWorld) {
 	version, err := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
 	if err != nil {
 		http.Error(w, "since must be the version of api/fleet", http.StatusBadRequest)
@@ -33,8 +33,8 @@ func stream(w http.ResponseWriter, r *http.Request, h *Hub) {
 		}
 		return control.Flush() == nil
 	}
-	h.streams.Add(1)
-	defer h.streams.Add(-1)
+	l.streams.Add(1)
+	defer l.streams.Add(-1)
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	// The first event tells the page that the stream is open.
@@ -42,7 +42,7 @@ func stream(w http.ResponseWriter, r *http.Request, h *Hub) {
 		return
 	}
 	for {
-		updates, next, ok := h.since(version)
+		updates, next, ok := l.since(version)
 		if !ok {
 			send("reload", "{}")
 			return
@@ -57,7 +57,7 @@ func stream(w http.ResponseWriter, r *http.Request, h *Hub) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-h.gone:
+		case <-l.gone:
 			send("reload", "{}")
 			return
 		case <-next:

@@ -19,8 +19,8 @@ import (
 
 // Viewer is one user who looks at a hub.
 type Viewer struct {
-	// Hub is the state of the hub as the viewer may see it; nil with a recording only.
-	Hub *Hub
+	// Live is the world now, as the viewer may see it; nil with a recording only.
+	Live *LiveWorld
 	// Client has the viewer's permissions; nil with a recording only. It must know the kinds of
 	// events.k8s.io/v1.
 	Client client.Client
@@ -36,7 +36,7 @@ type Viewer struct {
 	whatIfs     whatIfs
 	survey      survey
 	permissions permissions
-	spaces      spaces
+	namespaces  namespaceWorlds
 	// streams is how many pages of the viewer follow the hub.
 	streams atomic.Int32
 }
@@ -60,12 +60,12 @@ func (v *Viewer) openStream() (end func(), err error) {
 func (v *Viewer) close() {
 	v.whatIfs.close()
 	v.survey.close()
-	v.Hub.stop()
+	v.Live.stop()
 }
 
 // NewViewer returns a Viewer. dir is the folder of a recording; empty for none.
-func NewViewer(o simulator.Options, hub *Hub, c client.Client, dir string) *Viewer {
-	v := &Viewer{Hub: hub, Client: c, CSRF: rand.Text(), options: o, slots: make(chan struct{}, maxComparisons)}
+func NewViewer(o simulator.Options, live *LiveWorld, c client.Client, dir string) *Viewer {
+	v := &Viewer{Live: live, Client: c, CSRF: rand.Text(), options: o, slots: make(chan struct{}, maxComparisons)}
 	v.whatIfs.running = make(chan struct{}, 1)
 	if dir != "" {
 		v.past = &past{dir: dir, plugins: o.Plugins}
@@ -85,34 +85,34 @@ func newFollowingViewer(ctx context.Context, o simulator.Options, f Follower, di
 	if err != nil {
 		return nil, err
 	}
-	hub, err := NewHub(o)
+	live, err := NewLiveWorld(o)
 	if err != nil {
 		return nil, err
 	}
-	v := NewViewer(o, hub, c, dir)
+	v := NewViewer(o, live, c, dir)
 	context.AfterFunc(ctx, v.close)
-	v.spaces.ctx = ctx
-	v.spaces.follow = func(ctx context.Context, h *Hub, namespace string) {
+	v.namespaces.ctx = ctx
+	v.namespaces.follow = func(ctx context.Context, l *LiveWorld, namespace string) {
 		follower := Follower{Config: f.Config, Namespace: namespace, Queues: f.Queues, final: f.final}
-		if err := follower.Follow(ctx, h); apierrors.IsUnauthorized(err) {
+		if err := follower.Follow(ctx, l); apierrors.IsUnauthorized(err) {
 			ended()
 		}
 	}
-	go v.spaces.follow(ctx, hub, f.Namespace)
+	go v.namespaces.follow(ctx, live, f.Namespace)
 	return v, nil
 }
 
-// view returns a world by its name. namespace is the one to show of the hub, if the viewer may not
-// list all.
-func (v *Viewer) view(ctx context.Context, name, namespace string) (view, error) {
+// worldOf returns a world by its name. namespace is the one to show if the viewer may not list all
+// namespaces.
+func (v *Viewer) worldOf(ctx context.Context, name, namespace string) (anyWorld, error) {
 	switch {
-	case name == "" && v.Hub != nil:
-		return v.spaces.hub(v.Hub, namespace, v.options)
+	case name == "" && v.Live != nil:
+		return v.namespaces.find(v.Live, namespace, v.options)
 	case name == "":
 		return nil, fmt.Errorf("the hub: %w: only a recording is shown", errUnknown)
 	case strings.HasPrefix(name, worldAt):
 		if v.past == nil {
-			return nil, fmt.Errorf("the world %q: %w: berth explore was started without --record", name, errUnknown)
+			return nil, fmt.Errorf("the world %q: %w: berth explore was started without --recording", name, errUnknown)
 		}
 		return v.past.state(ctx, name)
 	}
@@ -122,10 +122,10 @@ func (v *Viewer) view(ctx context.Context, name, namespace string) (view, error)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.view == nil {
+	if w.fixed == nil {
 		return nil, fmt.Errorf("the what-if %q: %w: it is not done, or failed", name, errUnknown)
 	}
-	return w.view, nil
+	return w.fixed, nil
 }
 
 // maxEvents is how many events the details of a Placement have.
@@ -168,13 +168,13 @@ func newestEvents(items []eventsv1.Event, limit int) []Event {
 }
 
 // isLive is true for the current state of a hub.
-func isLive(shown view) bool {
-	_, live := shown.(*Hub)
+func isLive(shown anyWorld) bool {
+	_, live := shown.(*LiveWorld)
 	return live
 }
 
 // placement returns the details of a Placement in a world.
-func (v *Viewer) placement(ctx context.Context, shown view, name string) (*PlacementDetails, error) {
+func (v *Viewer) placement(ctx context.Context, shown anyWorld, name string) (*PlacementDetails, error) {
 	var offers []actions.Request
 	d, err := ask1(ctx, shown, question{key: keyOf(name)}, func(w *world, a answer) (*PlacementDetails, error) {
 		if subject := w.inventory.Subject(keyOf(name)); subject != nil {
@@ -193,7 +193,7 @@ func (v *Viewer) placement(ctx context.Context, shown view, name string) (*Place
 }
 
 // cluster returns the details of a cluster in a world.
-func (v *Viewer) cluster(ctx context.Context, shown view, name string) (d *ClusterDetails, err error) {
+func (v *Viewer) cluster(ctx context.Context, shown anyWorld, name string) (d *ClusterDetails, err error) {
 	var offers []actions.Request
 	err = shown.use(func(w *world, _ int64) error {
 		d, err = w.cluster(name)
@@ -207,7 +207,7 @@ func (v *Viewer) cluster(ctx context.Context, shown view, name string) (d *Clust
 }
 
 // cell returns one cell of a world.
-func (v *Viewer) cell(ctx context.Context, shown view, placement, cluster string) (*Cell, error) {
+func (v *Viewer) cell(ctx context.Context, shown anyWorld, placement, cluster string) (*Cell, error) {
 	c, err := ask1(ctx, shown, question{keyOf(placement), cluster}, func(w *world, a answer) (*Cell, error) { return w.cell(placement, cluster, a) })
 	if err == nil && isLive(shown) && c.Published {
 		c.Actions = v.actionsFor(ctx, []actions.Request{{Verb: actions.Evict, Placement: keyOf(placement), Cluster: cluster}})

@@ -74,8 +74,9 @@ func NewClient(cfg *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// Follow keeps a Hub up to date until ctx ends, or the hub no longer accepts a token that is final.
-func (f *Follower) Follow(ctx context.Context, h *Hub) error {
+// Follow keeps a LiveWorld up to date until ctx ends, or the hub no longer accepts a token that is
+// final.
+func (f *Follower) Follow(ctx context.Context, l *LiveWorld) error {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
 		return err
@@ -83,19 +84,19 @@ func (f *Follower) Follow(ctx context.Context, h *Hub) error {
 	cfg := rest.CopyConfig(f.Config)
 	cfg.QPS = -1
 	for ctx.Err() == nil {
-		err := f.once(ctx, h, cfg, scheme)
+		err := f.once(ctx, l, cfg, scheme)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errScope):
 			// Do not show what the viewer may no longer list, even if the hub is lost now.
-			if _, err := h.reset(scope{}, nil); err != nil {
+			if _, err := l.reset(scope{}, nil); err != nil {
 				return err
 			}
-			h.setState(Connecting, err.Error())
+			l.setState(Connecting, err.Error())
 			continue
 		}
-		h.setState(Lost, lostBy(err))
+		l.setState(Lost, lostBy(err))
 		if f.final && apierrors.IsUnauthorized(err) {
 			return err
 		}
@@ -116,7 +117,7 @@ func lostBy(err error) string {
 }
 
 // once connects and watches until the connection cannot be used any more.
-func (f *Follower) once(ctx context.Context, h *Hub, cfg *rest.Config, scheme *runtime.Scheme) error {
+func (f *Follower) once(ctx context.Context, l *LiveWorld, cfg *rest.Config, scheme *runtime.Scheme) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	hub, err := NewClient(cfg)
@@ -129,36 +130,36 @@ func (f *Follower) once(ctx context.Context, h *Hub, cfg *rest.Config, scheme *r
 	}
 	var d decider
 	if !s.whole() {
-		d = newRemote(ctx, hub, h.answered)
+		d = newRemote(ctx, hub, l.answered)
 	}
-	run, err := h.reset(s, d)
+	run, err := l.reset(s, d)
 	if err != nil {
 		return err
 	}
-	w := &watches{hub: h, run: run, problems: map[string]problem{}}
+	w := &watches{live: l, run: run, problems: map[string]problem{}}
 	if err := w.start(ctx, cfg, scheme, s); err != nil {
 		return err
 	}
-	err = f.readQueues(ctx, hub, h, s)
+	err = f.readQueues(ctx, hub, l, s)
 	if apierrors.IsForbidden(err) {
 		limited := s
 		limited.missing = append(limited.missing, "get the ConfigMap of the queues, and list namespaces")
 		if err := limited.addExplanations(ctx, hub); err != nil {
 			return err
 		}
-		h.limit(limited, newRemote(ctx, hub, h.answered))
+		l.limit(limited, newRemote(ctx, hub, l.answered))
 		err = nil
 	}
 	w.setProblem(beside, err)
-	h.start()
-	h.setState(Connected, w.problem(time.Now()))
-	return f.probe(ctx, h, hub, s, w)
+	l.start()
+	l.setState(Connected, w.problem(time.Now()))
+	return f.probe(ctx, l, hub, s, w)
 }
 
 // probe asks the hub again and again whether it answers, and what the viewer may list.
-func (f *Follower) probe(ctx context.Context, h *Hub, hub client.Client, s scope, w *watches) error {
+func (f *Follower) probe(ctx context.Context, l *LiveWorld, hub client.Client, s scope, w *watches) error {
 	ended := make(chan error, 1)
-	go func() { ended <- f.lookBeside(ctx, h, hub, s, w) }()
+	go func() { ended <- f.lookBeside(ctx, l, hub, s, w) }()
 	for {
 		select {
 		case err := <-ended:
@@ -174,9 +175,9 @@ func (f *Follower) probe(ctx context.Context, h *Hub, hub client.Client, s scope
 		case f.ends(err):
 			return err
 		case err != nil:
-			h.setState(Lost, lostBy(err))
+			l.setState(Lost, lostBy(err))
 		default:
-			h.setState(Connected, w.problem(time.Now()))
+			l.setState(Connected, w.problem(time.Now()))
 		}
 	}
 }
@@ -201,7 +202,7 @@ func ask(ctx context.Context, hub client.Client, s scope) error {
 
 // lookBeside looks once in a while at what is not watched. It returns when the watches are of no
 // use. Another error is a problem, but the connection is not lost.
-func (f *Follower) lookBeside(ctx context.Context, h *Hub, hub client.Client, s scope, w *watches) error {
+func (f *Follower) lookBeside(ctx context.Context, l *LiveWorld, hub client.Client, s scope, w *watches) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -209,7 +210,7 @@ func (f *Follower) lookBeside(ctx context.Context, h *Hub, hub client.Client, s 
 		case <-time.After(scopeInterval):
 		}
 		asking, cancel := context.WithTimeout(ctx, scopeTimeout)
-		err := f.look(asking, h, hub, s)
+		err := f.look(asking, l, hub, s)
 		cancel()
 		if f.ends(err) {
 			return err
@@ -219,7 +220,7 @@ func (f *Follower) lookBeside(ctx context.Context, h *Hub, hub client.Client, s 
 }
 
 // look asks for what the viewer may list, and reads the queues.
-func (f *Follower) look(ctx context.Context, h *Hub, hub client.Client, s scope) error {
+func (f *Follower) look(ctx context.Context, l *LiveWorld, hub client.Client, s scope) error {
 	now, err := scopeOf(ctx, hub, f.Namespace)
 	if err != nil {
 		return err
@@ -227,10 +228,10 @@ func (f *Follower) look(ctx context.Context, h *Hub, hub client.Client, s scope)
 	if !now.same(s) {
 		return errScope
 	}
-	err = f.readQueues(ctx, hub, h, s)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	limited := s.whole() && !h.scope.whole()
+	err = f.readQueues(ctx, hub, l, s)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limited := s.whole() && !l.scope.whole()
 	switch forbidden := apierrors.IsForbidden(err); {
 	case forbidden && !limited, err == nil && limited:
 		return errScope
@@ -248,42 +249,42 @@ func namespaceFor(kind kinds.Kind, s scope) string {
 }
 
 // readQueues reads the queues if Placements have one.
-func (f *Follower) readQueues(ctx context.Context, hub client.Client, h *Hub, s scope) error {
+func (f *Follower) readQueues(ctx context.Context, hub client.Client, l *LiveWorld, s scope) error {
 	if f.Queues == nil || !s.whole() {
 		return nil
 	}
-	h.mu.Lock()
+	l.mu.Lock()
 	var placements simulator.Objects
-	for _, key := range h.simulator.Inventory().Placements() {
-		if pl := h.simulator.Inventory().Placement(key); pl != nil {
+	for _, key := range l.simulator.Inventory().Placements() {
+		if pl := l.simulator.Inventory().Placement(key); pl != nil {
 			placements = append(placements, pl)
 		}
 	}
-	h.mu.Unlock()
+	l.mu.Unlock()
 	objects, err := f.Queues(ctx, hub, placements)
 	if err != nil || len(objects) == 0 {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.simulator.SetQueues(objects); err != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.simulator.SetQueues(objects); err != nil {
 		return err
 	}
-	if h.state.Synced {
+	if l.state.Synced {
 		// Every decision may be another one.
-		for _, key := range h.world.inventory.Placements() {
-			h.dropColumn(key)
+		for _, key := range l.world.inventory.Placements() {
+			l.dropColumn(key)
 		}
-		h.dirty.allPlacements = true
-		h.flushSoon()
+		l.dirty.allPlacements = true
+		l.flushSoon()
 	}
 	return nil
 }
 
-// watches are the informers of a Hub.
+// watches are the informers of a LiveWorld.
 type watches struct {
-	hub *Hub
-	run int64
+	live *LiveWorld
+	run  int64
 
 	mu sync.Mutex
 	// problems are the last errors of watches, by what was watched.
@@ -330,7 +331,7 @@ func (w *watches) start(ctx context.Context, cfg *rest.Config, scheme *runtime.S
 			if time.Now().After(deadline) {
 				return fmt.Errorf("listing the hub's objects took longer than %s. %s", listTimeout, problem)
 			}
-			w.hub.setState(Connecting, problem)
+			w.live.setState(Connecting, problem)
 		}
 	}
 	return nil
@@ -338,14 +339,14 @@ func (w *watches) start(ctx context.Context, cfg *rest.Config, scheme *runtime.S
 
 func (w *watches) handler() toolscache.ResourceEventHandlerFuncs {
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { w.hub.update(w.run, nil, o.(client.Object)) },
-		UpdateFunc: func(old, o any) { w.hub.update(w.run, old.(client.Object), o.(client.Object)) },
+		AddFunc:    func(o any) { w.live.update(w.run, nil, o.(client.Object)) },
+		UpdateFunc: func(old, o any) { w.live.update(w.run, old.(client.Object), o.(client.Object)) },
 		DeleteFunc: func(o any) {
 			if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 				o = last.Obj
 			}
 			if object, ok := o.(client.Object); ok {
-				w.hub.remove(w.run, object)
+				w.live.remove(w.run, object)
 			}
 		},
 	}

@@ -45,12 +45,12 @@ type whatIfs struct {
 type whatIf struct {
 	mu     sync.Mutex
 	result WhatIf
-	view   *frozenView
+	fixed  *fixedWorld
 	stop   context.CancelFunc
 }
 
-// start begins a what-if on the state of a view. slots bounds the comparisons.
-func (all *whatIfs) start(v view, o simulator.Options, edits []Edit, slots chan struct{}) (*WhatIf, error) {
+// start begins a what-if on the state of a world. slots bounds the comparisons.
+func (all *whatIfs) start(v anyWorld, o simulator.Options, edits []Edit, slots chan struct{}) (*WhatIf, error) {
 	switch {
 	case len(edits) == 0:
 		return nil, fmt.Errorf("edits: %w: there is nothing to change", errInvalid)
@@ -135,17 +135,17 @@ func (w *whatIf) run(
 	ctx context.Context, slots []chan struct{}, now time.Time, compare func() (*simulator.Comparison, *simulator.Simulator, error),
 ) {
 	var comparison *simulator.Comparison
-	var shown *frozenView
+	var shown *fixedWorld
 	err := withSlots(ctx, slots, func() error {
 		result, after, err := compare()
 		if err == nil {
-			comparison, shown = result, newFrozenView(newWorld(after.Inventory(), simulated{after}, func() time.Time { return now }))
+			comparison, shown = result, newFixedWorld(newWorld(after.Inventory(), simulated{after}, func() time.Time { return now }))
 		}
 		return err
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.result.Done, w.result.Comparison, w.view = true, comparison, shown
+	w.result.Done, w.result.Comparison, w.fixed = true, comparison, shown
 	w.result.Decided = w.result.All
 	if err != nil {
 		w.result.Error = err.Error()

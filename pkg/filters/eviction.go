@@ -28,10 +28,8 @@ func (Eviction) Name() string { return EvictionName }
 // Reads implements framework.ClusterReader: it reads only names.
 func (Eviction) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
-// ForcesRemoval implements framework.ForcedRemovalPlugin. An eviction obeys DisruptionPolicies.
-func (Eviction) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
-	return framework.Forcing{}
-}
+// Describe implements framework.Describer.
+func (Eviction) Describe() framework.Traits { return framework.Traits{ForcesRemoval: neverForced} }
 
 // PreFilter asks for an attempt when the first exclusion ends. It disables Filter for a Placement
 // without evictions.

@@ -72,7 +72,7 @@ func TestEviction(t *testing.T) {
 			if got := (Eviction{}).Filter(t.Context(), state, pl, cluster).Reason(); cluster.Name != "c" || got != tc.wantReason {
 				t.Errorf("%s: %q, want %q", cluster.Name, got, tc.wantReason)
 			}
-			if (Eviction{}).ForcesRemoval(state, pl, cluster).Forces {
+			if (Eviction{}).Describe().ForcesRemoval(state, pl, cluster).Forces {
 				t.Error("the removal is forced")
 			}
 		})

@@ -25,16 +25,13 @@ func NewPlacementAffinity(context.Context, json.RawMessage, *framework.Handle) (
 // Name implements framework.Plugin.
 func (PlacementAffinity) Name() string { return PlacementAffinityName }
 
-// ReadsPolicy implements framework.PolicyReader.
-func (PlacementAffinity) ReadsPolicy() {}
+// Describe implements framework.Describer.
+func (PlacementAffinity) Describe() framework.Traits {
+	return framework.Traits{PolicyMistakes: true, ForcesRemoval: neverForced}
+}
 
 // Reads implements framework.ClusterReader: it reads decisions.
 func (PlacementAffinity) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
-
-// ForcesRemoval implements framework.ForcedRemovalPlugin. Affinity obeys DisruptionPolicies.
-func (PlacementAffinity) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
-	return framework.Forcing{}
-}
 
 // PreFilter returns the clusters that pass. It rejects a Placement in a cycle that may never
 // settle.

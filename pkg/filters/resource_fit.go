@@ -33,10 +33,8 @@ func (ResourceFit) Name() string { return ResourceFitName }
 // Reads implements framework.ClusterReader: the policy names the resources.
 func (ResourceFit) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
-// ForcesRemoval implements framework.ForcedRemovalPlugin. Requests obey DisruptionPolicies.
-func (ResourceFit) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
-	return framework.Forcing{}
-}
+// Describe implements framework.Describer.
+func (ResourceFit) Describe() framework.Traits { return framework.Traits{ForcesRemoval: neverForced} }
 
 // PreFilter returns the clusters that are large enough.
 func (ResourceFit) PreFilter(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {

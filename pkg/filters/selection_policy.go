@@ -60,16 +60,16 @@ func NewSelectionPolicy(_ context.Context, _ json.RawMessage, handle *framework.
 // Name implements framework.Plugin.
 func (*SelectionPolicy) Name() string { return SelectionPolicyName }
 
-// ReadsPolicy implements framework.PolicyReader.
-func (*SelectionPolicy) ReadsPolicy() {}
+// Describe implements framework.Describer.
+func (p *SelectionPolicy) Describe() framework.Traits {
+	return framework.Traits{
+		PolicyMistakes: true, ForcesRemoval: neverForced,
+		ValidatePolicy: p.ValidatePolicy, PolicyPrepared: p.PolicyPrepared, PreparePolicy: p.PreparePolicy,
+	}
+}
 
 // Reads implements framework.ClusterReader: the policy names it all.
 func (*SelectionPolicy) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
-
-// ForcesRemoval implements framework.ForcedRemovalPlugin. A policy obeys DisruptionPolicies.
-func (*SelectionPolicy) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
-	return framework.Forcing{}
-}
 
 // Forget implements framework.Forgetter.
 func (p *SelectionPolicy) Forget(key types.NamespacedName) {
@@ -274,7 +274,7 @@ func (p *SelectionPolicy) preparedForm(policy *berthv1alpha1.SelectionPolicy) *c
 	return c.compiled
 }
 
-// PolicyPrepared implements framework.PolicyPreparer.
+// PolicyPrepared is that of framework.Traits.
 func (p *SelectionPolicy) PolicyPrepared(policy *berthv1alpha1.SelectionPolicy) bool {
 	return p.isCompiled(policy) && !p.hasCostlyWork(placementOf(policy))
 }
@@ -287,7 +287,7 @@ func placementOf(policy *berthv1alpha1.SelectionPolicy) types.NamespacedName {
 	return types.NamespacedName{Namespace: policy.Namespace, Name: policy.Spec.Placement}
 }
 
-// PreparePolicy implements framework.PolicyPreparer.
+// PreparePolicy is that of framework.Traits.
 func (p *SelectionPolicy) PreparePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) (done bool) {
 	p.evaluateOutside(placementOf(policy), policy, yield)
 	if p.isCompiled(policy) {

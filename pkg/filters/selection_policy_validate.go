@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// ValidatePolicy implements framework.PolicyValidator. It compiles at least one expression.
+// ValidatePolicy is that of framework.Traits. It compiles at least one expression.
 func (*SelectionPolicy) ValidatePolicy(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList {
 	if requested, ok := policy.Annotations[berthv1alpha1.FailbackRequestedAnnotation]; ok {
 		if _, err := time.Parse(time.RFC3339, requested); err != nil {

@@ -30,7 +30,17 @@ func NewTaintToleration(context.Context, json.RawMessage, *framework.Handle) (fr
 // Name implements framework.Plugin.
 func (TaintToleration) Name() string { return TaintTolerationName }
 
-// ForcesRemoval implements framework.ForcedRemovalPlugin. Every NoSelect taint that is not
+// Describe implements framework.Describer.
+func (t TaintToleration) Describe() framework.Traits {
+	return framework.Traits{ForcesRemoval: t.ForcesRemoval}
+}
+
+// neverForced is ForcesRemoval of a filter whose exclusions all obey DisruptionPolicies.
+func neverForced(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
+	return framework.Forcing{}
+}
+
+// ForcesRemoval is that of framework.Traits. Every NoSelect taint that is not
 // tolerated forces the removal, except the one that drains the cluster and, with
 // unavailableClusters: ReplaceFirst, those of clusters that are unavailable.
 func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) (f framework.Forcing) {

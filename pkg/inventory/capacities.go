@@ -22,34 +22,30 @@ func (f freedCapacity) changes(i int, name v1alpha1.ResourceName, before int64) 
 // moveRequests replaces what a Placement requests of its old clusters by what it requests of the
 // next ones.
 func (inv *Inventory) moveRequests(old, next *holding, freed freedCapacity) {
-	if old.request == nil && next.request == nil {
-		return
+	left, joined := old.has, next.has
+	if old.request == next.request {
+		left, joined = old.has.Without(next.has), next.has.Without(old.has)
 	}
-	if old.request != next.request {
-		if next.request != nil {
-			for name := range next.request.Amounts {
-				inv.useCapacity(name)
-			}
-		}
-		for i := range old.has.All {
-			inv.setRequest(i, old.request, false, freed)
-		}
-		for i := range next.has.All {
-			inv.setRequest(i, next.request, true, freed)
-		}
-		if old.request != nil {
-			for name := range old.request.Amounts {
-				inv.releaseCapacity(name)
-			}
-		}
-		return
+	for name := range amounts(next.request) {
+		inv.useCapacity(name)
 	}
-	for i := range old.has.Without(next.has).All {
+	for i := range left.All {
 		inv.setRequest(i, old.request, false, freed)
 	}
-	for i := range next.has.Without(old.has).All {
+	for i := range joined.All {
 		inv.setRequest(i, next.request, true, freed)
 	}
+	for name := range amounts(old.request) {
+		inv.releaseCapacity(name)
+	}
+}
+
+// amounts are those of a request; none if it is nil.
+func amounts(request *framework.Request) map[v1alpha1.ResourceName]int64 {
+	if request == nil {
+		return nil
+	}
+	return request.Amounts
 }
 
 // setRequest adds a request to those of a cluster, or removes it.
@@ -184,7 +180,10 @@ func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 	if len(all) == 0 {
 		return
 	}
-	for key, h := range inv.holdings.requesters {
+	for key, h := range inv.holdings.byPlacement {
+		if h.request == nil {
+			continue
+		}
 		for name, amount := range h.request.Amounts {
 			inv.holdings.capacities[name].wanted = amount
 		}

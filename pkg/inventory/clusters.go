@@ -43,16 +43,14 @@ func (d *difference) String() string {
 }
 
 func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
-	var i int
+	i, known := inv.names.index[object.Name]
 	var old *framework.Cluster
-	if known, ok := inv.names.index[object.Name]; ok {
-		old = inv.clusters.Get(known)
+	if known {
+		old = inv.clusters.Get(i)
 	}
 	if old == nil {
 		i = inv.names.acquire(object.Name)
 		inv.order.insert(i)
-	} else {
-		i = old.Index
 	}
 	cluster := inv.newCluster(i, object, old, e.taintTimes)
 	d := compare(old, cluster)
@@ -74,11 +72,11 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 		}
 		switch {
 		case was != is:
-			inv.readers[name].addTo(e.affected)
+			inv.addReaders(name, nil, e.affected)
 			inv.addNaming(object.Name, name, e.affected)
 			removed = removed || was
 		case is:
-			inv.addUnsettled(inv.readers[name], func(r *reads) bool { return r.dependsOn(d) }, old, cluster, e)
+			inv.addUnsettled(name, func(r *reads) bool { return r.dependsOn(d) }, old, cluster, e)
 		}
 	}
 	if removed || old == nil || old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero() {
@@ -90,7 +88,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 // addPublishers adds the Placements whose pages list cluster i, which left a set, is being deleted,
 // was deleted or was created again. They may have to remove it, whether they use its set or not.
 func (inv *Inventory) addPublishers(i int, affected affectedSet) {
-	for _, page := range inv.pages.listingPages(i) {
+	for page := range inv.pages.byIndex[i] {
 		if inv.placements[page.owner] != nil {
 			affected.add(page.owner)
 		}
@@ -110,11 +108,11 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, e *event) {
 	for name, set := range inv.sets {
 		if set.members.Has(i) {
 			set.setMember(i, false)
-			inv.readers[name].addTo(e.affected)
+			inv.addReaders(name, nil, e.affected)
 			inv.addNaming(object.Name, name, e.affected)
 		}
 	}
-	for _, page := range inv.pages.listingPages(i) {
+	for page := range inv.pages.byIndex[i] {
 		inv.dropSubject(page.owner)
 	}
 	inv.addPublishers(i, e.affected)
@@ -185,14 +183,14 @@ func compare(old, cluster *framework.Cluster) difference {
 		return difference{anything: true, membership: true, added: true}
 	}
 	d := difference{
-		labels: changedKeys(old.Labels, cluster.Labels),
-		claims: changedKeys(old.Claims, cluster.Claims),
+		labels: changedKeys(old.Labels, cluster.Labels, equalTexts),
+		claims: changedKeys(old.Claims, cluster.Claims, equalTexts),
 		cpu:    old.CPU != cluster.CPU,
 		memory: old.Memory != cluster.Memory,
 		taints: !equality.Semantic.DeepEqual(old.Spec.Taints, cluster.Spec.Taints),
 	}
 	if !sameQuantities(old.Status.Allocatable, cluster.Status.Allocatable) {
-		d.resources = changedResources(old.Status.Allocatable, cluster.Status.Allocatable)
+		d.resources = changedKeys(old.Status.Allocatable, cluster.Status.Allocatable, resource.Quantity.Equal)
 	}
 	d.membership = old.DeletionTimestamp.IsZero() != cluster.DeletionTimestamp.IsZero()
 	d.anything = d.membership || d.taints || d.cpu || d.memory || len(d.labels) > 0 || len(d.claims) > 0 ||
@@ -216,43 +214,19 @@ func sameStatus(a, b *v1alpha1.ManagedClusterStatus) bool {
 }
 
 func sameQuantities(a, b map[v1alpha1.ResourceName]resource.Quantity) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || !v1alpha1.IdenticalQuantities(v, w) {
-			return false
-		}
-	}
-	return true
+	return maps.EqualFunc(a, b, v1alpha1.IdenticalQuantities)
 }
 
-// changedResources returns the names of the resources with different amounts.
-func changedResources(a, b map[v1alpha1.ResourceName]resource.Quantity) map[string]bool {
-	changed := map[string]bool{}
-	for name := range a {
-		if w, ok := b[name]; !ok || w.Cmp(a[name]) != 0 {
-			changed[string(name)] = true
-		}
-	}
-	for name := range b {
-		if _, ok := a[name]; !ok {
-			changed[string(name)] = true
-		}
-	}
-	return changed
-}
-
-func changedKeys(a, b map[string]string) map[string]bool {
-	var changed map[string]bool
-	add := func(k string) {
+// changedKeys returns the keys with different values; nil if there are none.
+func changedKeys[K ~string, V any](a, b map[K]V, equal func(a, b V) bool) (changed map[string]bool) {
+	add := func(k K) {
 		if changed == nil {
 			changed = map[string]bool{}
 		}
-		changed[k] = true
+		changed[string(k)] = true
 	}
 	for k, v := range a {
-		if w, ok := b[k]; !ok || v != w {
+		if w, ok := b[k]; !ok || !equal(v, w) {
 			add(k)
 		}
 	}
@@ -263,3 +237,5 @@ func changedKeys(a, b map[string]string) map[string]bool {
 	}
 	return changed
 }
+
+func equalTexts(a, b string) bool { return a == b }

@@ -21,20 +21,23 @@ type event struct {
 	survivors, checked []*placement
 }
 
-// process is the way of every event into the inventory: a change of an object, a write of Berth's
-// own or an input of another inventory. by is the object that attempts name as their cause; nil if
-// they have another one. It returns the affected Placements, sorted.
-func (inv *Inventory) process(by client.Object, changed string, handle func(e *event)) []Key {
+// process is the door of the inventory: every change passes it, from a watch, of Berth's own or of
+// another inventory. It dispatches the event, which logs its inputs, tells other Placements of what
+// differs then in what each has, and returns the affected Placements, sorted. by is the object that
+// attempts name as their cause; nil if they have another one.
+func (inv *Inventory) process(by client.Object, dispatch func(e *event)) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.events++
-	e := &event{number: inv.events, affected: affectedSet{}, changed: changed, survivors: inv.survivors[:0]}
-	handle(e)
+	e := &event{number: inv.events, affected: affectedSet{}, survivors: inv.survivors[:0]}
+	dispatch(e)
 	if by != nil {
 		inv.setCause(e, by)
 	}
 	inv.addHoldings(e.affected)
-	inv.addChecked(e)
+	for _, p := range e.checked {
+		e.affected.add(p.key)
+	}
 	clear(e.survivors)
 	inv.survivors = e.survivors[:0]
 	return e.affected.keys()
@@ -43,7 +46,7 @@ func (inv *Inventory) process(by client.Object, changed string, handle func(e *e
 // processOwn processes a change made by Berth itself, of which its Placement need not be told. It
 // calls OnAffected with the others.
 func (inv *Inventory) processOwn(handle func(e *event)) {
-	affected := inv.process(nil, "", func(e *event) {
+	affected := inv.process(nil, func(e *event) {
 		handle(e)
 		clear(e.affected)
 	})

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -9,39 +10,15 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// evictionTable holds the PlacementEvictions by the Placement that they name, which need not exist,
-// and then by name. placements has the Placement of each eviction.
-type evictionTable struct {
-	byPlacement map[Key]map[string]*berthv1alpha1.PlacementEviction
-	placements  map[Key]Key
-}
-
-func newEvictionTable() evictionTable {
-	return evictionTable{byPlacement: map[Key]map[string]*berthv1alpha1.PlacementEviction{}, placements: map[Key]Key{}}
-}
-
-func (t *evictionTable) get(key Key) *berthv1alpha1.PlacementEviction {
-	return t.byPlacement[t.placements[key]][key.Name]
-}
-
-func (t *evictionTable) remove(key Key) {
-	placement := t.placements[key]
-	delete(t.placements, key)
-	delete(t.byPlacement[placement], key.Name)
-	if len(t.byPlacement[placement]) == 0 {
-		delete(t.byPlacement, placement)
-	}
-}
-
 func evictionKeys(object *berthv1alpha1.PlacementEviction) (own, placement Key) {
-	return Key{Namespace: object.Namespace, Name: object.Name}, Key{Namespace: object.Namespace, Name: object.Spec.Placement}
+	return nameOf(object), Key{Namespace: object.Namespace, Name: object.Spec.Placement}
 }
 
 // updateEviction affects the Placement that the eviction names, unless the cluster is excluded as
 // before.
 func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, e *event) {
 	key, placement := evictionKeys(object)
-	old := inv.evictions.get(key)
+	old := inv.evictions.byName[key]
 	if old != nil && older(object, old) {
 		return
 	}
@@ -49,29 +26,30 @@ func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, e 
 		inv.addObject(object)
 	}
 	if old != nil {
-		if inv.evictions.remove(key); old.Spec != object.Spec {
+		if inv.removeEviction(old); old.Spec != object.Spec {
 			// Another eviction of the same name: the watch did not report the deletion.
 			inv.evictionChanged(old, nil, e)
 			old = nil
 		}
 	}
-	if inv.evictions.byPlacement[placement] == nil {
-		inv.evictions.byPlacement[placement] = map[string]*berthv1alpha1.PlacementEviction{}
-	}
-	inv.evictions.byPlacement[placement][key.Name], inv.evictions.placements[key] = object, placement
+	inv.evictions.set(key, placement, object)
 	inv.evictionChanged(old, object, e)
 	e.changed = "status"
 }
 
 func (inv *Inventory) deleteEviction(object *berthv1alpha1.PlacementEviction, e *event) {
-	key, _ := evictionKeys(object)
-	old := inv.evictions.get(key)
+	old := inv.evictions.byName[nameOf(object)]
 	if old == nil || old.UID != object.UID {
 		return
 	}
 	inv.addDeleted(old)
-	inv.evictions.remove(key)
+	inv.removeEviction(old)
 	inv.evictionChanged(old, nil, e)
+}
+
+func (inv *Inventory) removeEviction(object *berthv1alpha1.PlacementEviction) {
+	key, placement := evictionKeys(object)
+	inv.evictions.remove(key, placement)
 }
 
 // evictionChanged adds the Placement to the affected ones if the eviction excludes its cluster
@@ -112,13 +90,5 @@ func (inv *Inventory) evictionsOf(p *placement) []framework.Eviction {
 			byCluster[e.Cluster] = *e
 		}
 	}
-	if len(byCluster) == 0 {
-		return nil
-	}
-	all := make([]framework.Eviction, 0, len(byCluster))
-	for _, e := range byCluster {
-		all = append(all, e)
-	}
-	slices.SortFunc(all, func(a, b framework.Eviction) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	return all
+	return slices.SortedFunc(maps.Values(byCluster), func(a, b framework.Eviction) int { return cmp.Compare(a.Cluster, b.Cluster) })
 }

@@ -21,7 +21,7 @@ var handlers = map[string]handler{
 	"DisruptionPolicy":         handle((*Inventory).updatePolicy, (*Inventory).deletePolicy),
 	"SelectionPolicy":          handle((*Inventory).updateSelection, (*Inventory).deleteSelection),
 	"Placement":                handle((*Inventory).updatePlacement, (*Inventory).placementDeleted),
-	"PlacementChange":          handle((*Inventory).recordUpdated, (*Inventory).recordDeleted),
+	"PlacementChange":          handle((*Inventory).recordUpdated, (*Inventory).deleteRecord),
 	"PlacementEviction":        handle((*Inventory).updateEviction, (*Inventory).deleteEviction),
 	"PlacementDecision":        handle((*Inventory).pageUpdated, (*Inventory).pageDeleted),
 }
@@ -37,12 +37,15 @@ func handle[T client.Object](update, remove func(*Inventory, T, *event)) handler
 // placementDeleted adds the deleted Placement itself, so that its reconciliation drops the state
 // kept for it.
 func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
-	key := Key{Namespace: object.Namespace, Name: object.Name}
-	if inv.placements[key] != nil || len(inv.inFlight[key]) > 0 {
+	key := nameOf(object)
+	if inv.claims[key] != nil {
 		inv.addDeleted(object)
 	}
-	inv.unreserve(key)
-	inv.deletePlacement(key)
+	if p := inv.placements[key]; p != nil {
+		inv.forgetPublished(p)
+		inv.removePlacement(p)
+	}
+	inv.setWriting(key, nil)
 	e.affected.add(key)
 	inv.placementChanged(key)
 }
@@ -50,9 +53,8 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 // pageUpdated processes a page that the watch reports. An announced write affects no Placement.
 func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) {
 	inv.pages.observe(object)
-	external := inv.pages.isExternal(nameOf(object), object)
-	inv.updatePage(object, e)
-	if !external {
+	announced := !inv.pages.isExternal(nameOf(object), object)
+	if inv.updatePage(object, e); announced {
 		clear(e.affected)
 	}
 }
@@ -60,9 +62,8 @@ func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) 
 // pageDeleted processes a deletion of a page that the watch reports.
 func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, e *event) {
 	inv.pages.observe(object)
-	external := inv.pages.isExternal(nameOf(object), nil)
-	inv.deletePage(object, e)
-	if !external {
+	announced := !inv.pages.isExternal(nameOf(object), nil)
+	if inv.deletePage(object, e); announced {
 		clear(e.affected)
 	}
 }
@@ -71,10 +72,4 @@ func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, e *event) 
 func (inv *Inventory) recordUpdated(object *berthv1alpha1.PlacementChange, e *event) {
 	inv.records.observe(object)
 	inv.updateRecord(object, nil, e)
-}
-
-// recordDeleted processes a deletion of a record that the watch reports.
-func (inv *Inventory) recordDeleted(object *berthv1alpha1.PlacementChange, e *event) {
-	inv.records.observe(object)
-	inv.deleteRecord(object, e)
 }

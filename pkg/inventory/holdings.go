@@ -2,32 +2,30 @@ package inventory
 
 import (
 	"maps"
+	"slices"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// holdings are the clusters that Placements have, in the namespaces with a SelectionPolicy that
-// needs them, and the capacity that they request. They are brought up to date before each Snapshot
-// and, once the inventory is started, at the end of each event.
+// holdings are the claims and requests as other Placements know them, in the namespaces with a
+// SelectionPolicy that depends on them. They are brought up to date before each Snapshot and, once
+// the inventory is started, at the end of each event.
 type holdings struct {
 	byPlacement map[Key]*holding
-	// changed are the Placements whose holding must be computed again. pending are affected
-	// Placements that have not been queued yet, with the cause.
+	// changed are the Placements whose holding must be computed again.
 	changed map[Key]struct{}
-	pending map[Key]string
 	// affinity are the namespaces whose cycles must be computed again; cycles are by Placement.
 	affinity map[string]struct{}
 	cycles   map[string]map[Key]string
-	// requesters are the Placements that request capacity, capacities the requested resources.
-	requesters map[Key]*holding
+	// capacities are the requested resources.
 	capacities map[v1alpha1.ResourceName]*capacity
 	// requests are the requests of the Placements that have a cluster, by its index.
 	requests framework.Vector[[]*framework.Request]
 }
 
-// holding is what one Placement has.
+// holding is what others know of one Placement.
 type holding struct {
 	// placement is the Placement as it was when the holding was computed; nil if it did not exist.
 	placement *placement
@@ -50,8 +48,8 @@ type capacity struct {
 
 func newHoldings() holdings {
 	return holdings{
-		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, pending: map[Key]string{}, affinity: map[string]struct{}{}, cycles: map[string]map[Key]string{},
-		requesters: map[Key]*holding{}, capacities: map[v1alpha1.ResourceName]*capacity{},
+		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{}, cycles: map[string]map[Key]string{},
+		capacities: map[v1alpha1.ResourceName]*capacity{},
 	}
 }
 
@@ -61,29 +59,16 @@ func (h *holdings) policyChanged(placement Key) {
 	h.affinity[placement.Namespace] = struct{}{}
 }
 
-// holdingChanged marks a Placement whose clusters may have changed, if they are of interest.
+// holdingChanged marks a Placement whose clusters may have changed, if others depend on them.
 func (inv *Inventory) holdingChanged(key Key) {
-	if inv.selections.holding[key.Namespace] > 0 {
+	if inv.selections.dependent[key.Namespace] > 0 {
 		inv.holdings.changed[key] = struct{}{}
 	}
 }
 
-// addLanded stores that a cluster that is being published may be on a page, if it is of interest.
-func (inv *Inventory) addLanded(key Key, i int) {
-	if inv.keepsLanded(key) {
-		p := inv.placements[key]
-		p.landed = p.landed.Set(i)
-		inv.holdingChanged(key)
-	}
-}
-
-func (inv *Inventory) keepsLanded(key Key) bool {
-	return inv.placements[key] != nil && inv.selections.holding[key.Namespace] > 0
-}
-
-// placementChanged marks a Placement that was created, edited or deleted, if it is of interest.
+// placementChanged marks a Placement that was created, edited or deleted, if others depend on it.
 func (inv *Inventory) placementChanged(key Key) {
-	if inv.selections.holding[key.Namespace] > 0 {
+	if inv.selections.dependent[key.Namespace] > 0 {
 		inv.holdings.policyChanged(key)
 	}
 }
@@ -93,92 +78,102 @@ func (inv *Inventory) placementChanged(key Key) {
 func (inv *Inventory) CountsClusters(namespace string) bool {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	return inv.selections.holding[namespace] > 0
+	return inv.selections.dependent[namespace] > 0
 }
 
-// addHoldings brings the holdings up to date after an event and adds the Placements that are
-// affected by that. During the initial listing it does nothing.
+// addHoldings adds the Placements that depend on what differs after an event in what others have.
+// During the initial listing it does nothing: all are decided at its end.
 func (inv *Inventory) addHoldings(affected affectedSet) {
 	if !inv.started {
 		return
 	}
-	inv.updateHoldings()
-	for key, cause := range inv.holdings.pending {
-		if _, known := affected[key]; !known {
-			affected.add(key)
-			inv.setCauseText(affectedSet{key: {}}, cause)
-			inv.endStart(affectedSet{key: {}})
-		}
-	}
-	clear(inv.holdings.pending)
+	others, cause := inv.updateHoldings()
+	maps.DeleteFunc(others, func(key Key, _ struct{}) bool { _, known := affected[key]; return known })
+	inv.setCauseText(others, cause)
+	inv.endStart(others)
+	maps.Copy(affected, others)
 }
 
-// updateHoldings brings all holdings up to date. The Placements whose decision may differ become
-// pending.
-func (inv *Inventory) updateHoldings() {
+// updateHoldings brings all holdings up to date. It returns the Placements whose decision may
+// differ, and the cause. A Placement is not affected by its own claim, unless it is shut out.
+func (inv *Inventory) updateHoldings() (affected affectedSet, cause string) {
 	h := &inv.holdings
 	if len(h.changed)+len(h.affinity) == 0 {
-		return
+		return nil, ""
 	}
-	affected := affectedSet{}
+	affected = affectedSet{}
+	inv.addAffinityChanges()
+	freed, moved, edited := freedCapacity{}, "", ""
+	left := make(map[Key]framework.Bitset, len(h.changed))
+	for key := range h.changed {
+		first, before := &edited, h.byPlacement[key]
+		if inv.updateHolding(key, freed, affected) {
+			first = &moved
+		}
+		if *first == "" || key.Name < *first {
+			*first = key.Name
+		}
+		if next := h.byPlacement[key]; before != nil && next != nil {
+			left[key] = before.has.Without(next.has)
+		}
+	}
+	inv.addFitting(freed, affected)
+	for key := range h.changed {
+		if len(h.changed) == 1 {
+			delete(affected, key) // Of several, each may be affected by the others.
+		}
+		if inv.isShutOut(h.byPlacement[key], left[key]) {
+			affected.add(key)
+		}
+	}
+	clear(h.changed)
 	for namespace := range h.affinity {
-		// The first policy of a namespace makes all its Placements of interest, the last one none.
+		inv.updateCycles(namespace, affected)
+	}
+	clear(h.affinity)
+	if moved == "" {
+		return affected, "Placement " + edited + ": SelectionPolicy"
+	}
+	return affected, "Placement " + moved + ": clusters"
+}
+
+// addAffinityChanges adds the Placements that others began or ceased to depend on: the first policy
+// of a namespace with affinity makes others depend on all its Placements, the last on none.
+func (inv *Inventory) addAffinityChanges() {
+	h := &inv.holdings
+	for namespace := range h.affinity {
 		for key := range inv.byNamespace[namespace] {
-			if (inv.selections.holding[namespace] > 0) != (h.byPlacement[key] != nil) {
+			if inv.dependsOnClaim(key) != (h.byPlacement[key] != nil) {
 				h.changed[key] = struct{}{}
 			}
 		}
 	}
-	freed, changed := freedCapacity{}, h.changed
-	h.changed = map[Key]struct{}{}
-	moved, edited, again := "", "", affectedSet{}
-	for key := range changed {
-		cause, old := &edited, h.byPlacement[key]
-		if inv.updateHolding(key, freed, affected) {
-			cause = &moved
-		}
-		if *cause == "" || key.Name < *cause {
-			*cause = key.Name
-		}
-		if inv.excludesItself(old, h.byPlacement[key]) {
-			again.add(key)
-		}
-	}
-	inv.addFitting(freed, affected)
-	if len(changed) == 1 {
-		for key := range changed {
-			delete(affected, key)
-		}
-	}
-	maps.Copy(affected, again)
-	for namespace := range h.affinity {
-		delete(h.affinity, namespace)
-		inv.updateCycles(namespace, affected)
-	}
-	cause := "Placement " + moved + ": clusters"
-	if moved == "" {
-		cause = "Placement " + edited + ": SelectionPolicy"
-	}
-	for key := range affected {
-		h.pending[key] = cause
-	}
 }
 
-// excludesItself reports whether a Placement has left a cluster that may not qualify any more
-// because of that, and its decision depends on it. The cluster is too small for all that have it,
-// or a younger Placement that is apart from it has it, too.
-func (inv *Inventory) excludesItself(old, next *holding) bool {
-	return old != nil && next != nil && !next.has.Covers(old.has) && (next.request != nil || len(next.apartFrom) > 0) && inv.dependsOnQualifying(next.placement)
+// isShutOut reports whether others exclude a Placement from a cluster that it left, as they could
+// not before, and its decision depends on that: the cluster is too small for all that have it, or a
+// younger Placement that is apart from it has it, too.
+func (inv *Inventory) isShutOut(h *holding, left framework.Bitset) bool {
+	if left.Len() == 0 || !inv.dependsOnQualifying(h.placement) {
+		return false
+	}
+	peers := inv.peersOf(h.placement)
+	for i := range left.All {
+		if h.request != nil && !inv.fits(h.request, i, nil) || slices.ContainsFunc(peers, func(p framework.Peer) bool { return p.Excludes(i, nil) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // updateHolding computes again which clusters a Placement has and what it requests. It returns
 // whether the clusters changed.
-func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affectedSet) (moved bool) {
+func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affectedSet) bool {
 	p, old := inv.placements[key], inv.holdings.byPlacement[key]
 	next := &holding{}
-	if p != nil && inv.selections.holding[key.Namespace] > 0 {
+	if inv.dependsOnClaim(key) {
 		inv.restoreLast(p)
-		next.placement, next.has, next.request = p, inv.clustersOf(p), inv.requestOf(p)
+		next.placement, next.has, next.request = p, p.claim.has(), inv.requestOf(p)
 		if s := inv.selections.affinityOf(key); s != nil {
 			next.apartFrom = s.apartFrom
 		}
@@ -189,48 +184,26 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	if old.request.Equal(next.request) {
 		next.request = old.request
 	}
-	for i := range next.has.Without(old.has).All {
-		inv.names.acquire(inv.names.slots[i].name)
+	for i := range next.has.All {
+		inv.names.hold(i)
 	}
 	inv.moveRequests(old, next, freed)
-	moved = !old.has.Covers(next.has) || !next.has.Covers(old.has)
 	if inv.started {
 		inv.addPeers(key, old, next, affected)
 	}
-	for i := range old.has.Without(next.has).All {
-		inv.names.release(i)
-	}
+	inv.names.releaseAll(old.has)
 	if p != nil {
 		p.subject = nil
 	}
-	delete(inv.holdings.byPlacement, key)
-	delete(inv.holdings.requesters, key)
-	if next.placement != nil {
-		inv.holdings.byPlacement[key] = next
+	if inv.holdings.byPlacement[key] = next; next.placement == nil {
+		delete(inv.holdings.byPlacement, key)
 	}
-	if next.request != nil {
-		inv.holdings.requesters[key] = next
-	}
-	return moved
+	return !old.has.Covers(next.has) || !next.has.Covers(old.has)
 }
 
-// clustersOf returns the clusters that a Placement has: those of the last published decision, those
-// that are being published, and those that its open change adds. External edits of pages do not
-// count: with them, a user who can write pages could take the capacity of others.
-func (inv *Inventory) clustersOf(p *placement) framework.Bitset {
-	has := p.listed.Clone()
-	for i := range inv.inFlight[p.key] {
-		has = has.Set(i)
-	}
-	for i := range p.landed.All {
-		has = has.Set(i)
-	}
-	if open := inv.openRecord(p); open != nil {
-		for _, i := range open.added {
-			has = has.Set(i)
-		}
-	}
-	return has
+// request returns a request without amounts.
+func (p *placement) request() *framework.Request {
+	return &framework.Request{Placement: p.key, Created: p.object.CreationTimestamp.Time}
 }
 
 // requestOf returns what the oldest policy of a Placement requests; nil if that is nothing.
@@ -244,7 +217,8 @@ func (inv *Inventory) requestOf(p *placement) *framework.Request {
 	if oldest == nil || len(oldest.Spec.Requests) == 0 {
 		return nil
 	}
-	r := &framework.Request{Placement: p.key, Created: p.object.CreationTimestamp.Time, Amounts: map[v1alpha1.ResourceName]int64{}}
+	r := p.request()
+	r.Amounts = map[v1alpha1.ResourceName]int64{}
 	for name, amount := range oldest.Spec.Requests {
 		r.Amounts[name] = framework.UnitsOf(name, amount, true)
 	}

@@ -92,10 +92,6 @@ func (inv *Inventory) addDeleted(object client.Object) {
 	inv.addInput(Input{Kind: InputDeleted, Object: object})
 }
 
-func (inv *Inventory) addReadiness(in ReadinessInput) {
-	inv.addInput(Input{Kind: InputReadiness, Readiness: &in})
-}
-
 // addCluster adds the input of a changed ManagedCluster.
 func (inv *Inventory) addCluster(c *framework.Cluster) {
 	in := Input{Kind: InputObject, Object: c.ManagedCluster}
@@ -114,96 +110,43 @@ func sameVersion(a, b client.Object) bool {
 // Apply applies an input of another inventory. It returns the affected Placements, sorted. Apply
 // inputs in their order, and nothing else.
 func (inv *Inventory) Apply(in Input) []Key {
-	switch in.Kind {
-	case InputObject:
-		return inv.process(in.Object, "changed", func(e *event) { inv.applyObject(in, e) })
-	case InputDeleted:
-		return inv.process(in.Object, "deleted", func(e *event) { inv.applyDeleted(in.Object, e) })
-	}
-	return inv.process(nil, "", func(e *event) { inv.applyOwn(in, e) })
+	return inv.process(in.Object, func(e *event) { inv.dispatch(in, e) })
 }
 
-// applyOwn applies an input that is no object.
-func (inv *Inventory) applyOwn(in Input, e *event) {
+// dispatch applies an input and logs it, unless it changes nothing that a Snapshot contains.
+func (inv *Inventory) dispatch(in Input, e *event) {
+	switch in.Kind {
+	case InputObject, InputDeleted:
+		kind, _ := kinds.Of(in.Object)
+		if h, ok := handlers[kind.Name]; ok && in.Kind == InputObject {
+			e.changed, e.taintTimes = "changed", in.TaintTimes
+			h.update(inv, in.Object, e)
+		} else if ok {
+			e.changed = "deleted"
+			h.remove(inv, in.Object, e)
+		}
+		return
+	case InputReadiness:
+		inv.updateReadiness(in, e)
+		return
+	}
+	inv.addInput(in)
 	switch in.Kind {
 	case InputPublished:
 		if p := inv.placements[in.Placement]; p != nil {
 			inv.setPublished(p, in.Published, in.KeepsLanded)
 		}
 	case InputReserved:
-		inv.reserve(in.Placement, in.Clusters)
+		inv.setWriting(in.Placement, in.Clusters)
 	case InputLanded:
 		for _, name := range in.Clusters {
 			if i, known := inv.names.index[name]; known {
-				inv.addLanded(in.Placement, i)
+				inv.addWritten(in.Placement, i)
 			}
-		}
-	case InputReadiness:
-		for _, key := range inv.applyReadiness(in.Readiness) {
-			e.affected.add(key)
 		}
 	case InputStarted:
 		inv.start()
 	}
-}
-
-func (inv *Inventory) applyObject(in Input, e *event) {
-	switch object := in.Object.(type) {
-	case *v1alpha1.ManagedCluster:
-		e.taintTimes = in.TaintTimes
-		inv.updateCluster(object, e)
-	case *v1alpha1.PlacementDecision:
-		inv.updatePage(object, e)
-	default:
-		if kind, ok := kinds.Of(object); ok {
-			handlers[kind.Name].update(inv, object, e)
-		}
-	}
-}
-
-func (inv *Inventory) applyDeleted(object client.Object, e *event) {
-	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
-		inv.removePage(nameOf(page), e)
-		return
-	}
-	if kind, ok := kinds.Of(object); ok {
-		handlers[kind.Name].remove(inv, object, e)
-	}
-}
-
-func (inv *Inventory) applyReadiness(in *ReadinessInput) []Key {
-	switch {
-	case in.Forgotten:
-		delete(inv.readiness, in.Source)
-	case in.Replaces:
-		inv.readiness[in.Source] = newReadinessSource(in.Objects, in.Failures)
-		return inv.waitingForAll(in.Source)
-	case in.Failure != "":
-		inv.readiness[in.Source] = &readinessSource{failure: in.Failure}
-		return inv.waitingForAll(in.Source)
-	}
-	s := inv.readiness[in.Source]
-	if s == nil || s.failure != "" {
-		return nil
-	}
-	affected := affectedSet{}
-	add := func(keys []Key) {
-		for _, key := range keys {
-			affected.add(key)
-		}
-	}
-	for namespace, why := range in.Failures {
-		s.failNamespace(namespace, why)
-		add(inv.waitingForAll(in.Source))
-	}
-	for _, object := range in.Objects {
-		before, after := s.set(object)
-		add(inv.waitingFor(in.Source, before, after))
-	}
-	if in.Deleted != nil {
-		add(inv.waitingFor(in.Source, s.remove(*in.Deleted)))
-	}
-	return affected.keys()
 }
 
 // Contents calls emit with inputs that lead an empty inventory to the current contents, and with
@@ -222,12 +165,14 @@ func (inv *Inventory) Contents(emit func(number int64, contents []Input)) {
 		if p.last != nil {
 			add(Input{Kind: InputPublished, Placement: key, Published: p.last, KeepsLanded: true})
 		}
-		if p.landed.Len() > 0 {
-			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.namesOf(slices.Collect(p.landed.All))})
+		if p.claim.written.Len() > 0 {
+			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.names.of(p.claim.written)})
 		}
 	}
-	for _, key := range sortedPlacements(inv.inFlight) {
-		add(Input{Kind: InputReserved, Placement: key, Clusters: inv.namesOf(sortedIndexes(inv.inFlight[key]))})
+	for _, key := range sortedPlacements(inv.claims) {
+		if writing := inv.claims[key].writing; writing.Len() > 0 {
+			add(Input{Kind: InputReserved, Placement: key, Clusters: inv.names.of(writing)})
+		}
 	}
 	if inv.started {
 		add(Input{Kind: InputStarted})
@@ -248,7 +193,7 @@ func (inv *Inventory) objects() []Input {
 		add(set)
 	}
 	for _, namespace := range sortedKeys(inv.bindings) {
-		for _, name := range sortedNames(inv.bindings[namespace]) {
+		for _, name := range sortedKeys(inv.bindings[namespace]) {
 			binding := &v1alpha1.ManagedClusterSetBinding{}
 			binding.Namespace, binding.Name, binding.Spec.ClusterSet = namespace, name, name
 			add(binding)
@@ -294,8 +239,8 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 	for _, key := range sortedPlacements(inv.records.byName) {
 		add(inv.records.byName[key].whole())
 	}
-	for _, key := range sortedPlacements(inv.evictions.placements) {
-		add(inv.evictions.get(key))
+	for _, key := range sortedPlacements(inv.evictions.byName) {
+		add(inv.evictions.byName[key])
 	}
 }
 
@@ -334,38 +279,4 @@ func readinessInputs(source string, all []ReadyObject, failures map[string]strin
 		sorted = sorted[n:]
 	}
 	return inputs
-}
-
-func (inv *Inventory) namesOf(indexes []int) []string {
-	names := make([]string, len(indexes))
-	for at, i := range indexes {
-		names[at] = inv.names.slots[i].name
-	}
-	return names
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func sortedPlacements[V any](m map[Key]V) []Key {
-	all := affectedSet{}
-	for key := range m {
-		all.add(key)
-	}
-	return all.keys()
-}
-
-func sortedIndexes(set map[int]bool) []int {
-	indexes := make([]int, 0, len(set))
-	for i := range set {
-		indexes = append(indexes, i)
-	}
-	slices.Sort(indexes)
-	return indexes
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berth-dev/berth/api/kinds"
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -61,22 +62,26 @@ type Inventory struct {
 	sets     map[string]*clusterSet
 	// bindings are by namespace, then name. Only bindings whose name equals their spec.clusterSet
 	// are stored.
-	bindings map[string]map[string]bool
+	bindings nested[string, string, bool]
 
 	scores map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]
 
 	placements map[Key]*placement
 	// byNamespace holds the Placements of each namespace.
-	byNamespace map[string]map[Key]*placement
-	// readers are the Placements that may use a set, by the set's name. The set need not exist.
-	readers map[string]readerGroups
+	byNamespace nested[string, Key, *placement]
+	// readers are the Placements that may use a set, by the set's name, which need not exist, and
+	// by readsKey.
+	readers nested[string, string, *readerGroup]
 
-	pages    pageTable
-	inFlight inFlight
-	records  recordTable
+	pages   pageTable
+	records recordTable
+	// claims are what Placements have: of those that exist, and of those with a claim without an
+	// object. counts are the decisions on their pages, and those that are being published.
+	claims map[Key]*claim
+	counts decisionCounts
 	// policies are DisruptionPolicies by namespace, then name.
-	policies  map[string]map[string]*policy
-	evictions evictionTable
+	policies  nested[string, string, *policy]
+	evictions byOwner[*berthv1alpha1.PlacementEviction]
 	// selections are the SelectionPolicies, holdings what decisions with such policies depend on.
 	selections selectionTable
 	holdings   holdings
@@ -85,8 +90,6 @@ type Inventory struct {
 
 	// started is false during the initial listing, starting is true at its end.
 	started, starting bool
-	// triggers is the number of the last trigger of an attempt.
-	triggers int64
 	// sequence is the number of the last event that affected any Placement.
 	sequence int64
 	// events is the number of the last event, inputs that of the last input. survivors is a buffer
@@ -105,16 +108,16 @@ func New(options Options) *Inventory {
 		options:     options,
 		names:       nameTable{index: map[string]int{}},
 		sets:        map[string]*clusterSet{},
-		bindings:    map[string]map[string]bool{},
+		bindings:    nested[string, string, bool]{},
 		scores:      map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
 		placements:  map[Key]*placement{},
-		byNamespace: map[string]map[Key]*placement{},
-		readers:     map[string]readerGroups{},
+		byNamespace: nested[string, Key, *placement]{},
+		readers:     nested[string, string, *readerGroup]{},
 		pages:       newPageTable(),
-		inFlight:    inFlight{},
+		claims:      map[Key]*claim{},
 		records:     newRecordTable(),
-		policies:    map[string]map[string]*policy{},
-		evictions:   newEvictionTable(),
+		policies:    nested[string, string, *policy]{},
+		evictions:   newByOwner[*berthv1alpha1.PlacementEviction](),
 		selections:  newSelectionTable(),
 		holdings:    newHoldings(),
 		readiness:   map[string]*readinessSource{},
@@ -123,33 +126,24 @@ func New(options Options) *Inventory {
 
 // Update processes an object that was added or changed. It returns the affected Placements, sorted.
 func (inv *Inventory) Update(obj client.Object) []Key {
-	return inv.process(obj, "changed", func(e *event) {
-		if kind, ok := kinds.Of(obj); ok {
-			handlers[kind.Name].update(inv, obj, e)
-		}
-	})
+	return inv.Apply(Input{Kind: InputObject, Object: obj})
 }
 
 // Delete processes the deletion of an object. It returns the affected Placements, sorted.
 func (inv *Inventory) Delete(obj client.Object) []Key {
-	return inv.process(obj, "deleted", func(e *event) {
-		if kind, ok := kinds.Of(obj); ok {
-			handlers[kind.Name].remove(inv, obj, e)
-		}
-	})
+	return inv.Apply(Input{Kind: InputDeleted, Object: obj})
 }
 
 // AssumePlacement processes a Placement whose status was just written, before or after its watch
 // event. It ignores a deleted or newer Placement, and one whose spec was edited: the watch event of
 // the edit must affect it.
 func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	p := inv.placements[Key{Namespace: object.Namespace, Name: object.Name}]
-	if p == nil || p.object.UID != object.UID || earlier(object, p.object) || !sameRequest(p.object, object) {
-		return
-	}
-	inv.setStatus(p, object)
+	inv.processOwn(func(*event) {
+		p := inv.placements[nameOf(object)]
+		if p != nil && p.object.UID == object.UID && !earlier(object, p.object) && sameRequest(p.object, object) {
+			inv.setStatus(p, object)
+		}
+	})
 }
 
 // setStatus stores a Placement of which only the status changed.
@@ -173,58 +167,61 @@ func (inv *Inventory) AssumePage(page *v1alpha1.PlacementDecision, deleted bool)
 	})
 }
 
-// Placement returns the latest known object of a key; nil if there is none.
-func (inv *Inventory) Placement(key Key) *v1alpha1.Placement {
+// read returns what a function returns of a Placement, with the inventory locked; nothing if there
+// is no such Placement.
+func read[T any](inv *Inventory, key Key, of func(p *placement) T) (none T) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	if p := inv.placements[key]; p != nil {
-		return p.object
+		return of(p)
 	}
-	return nil
+	return none
+}
+
+// Placement returns the latest known object of a key; nil if there is none.
+func (inv *Inventory) Placement(key Key) *v1alpha1.Placement {
+	return read(inv, key, func(p *placement) *v1alpha1.Placement { return p.object })
 }
 
 // Placements returns the keys of all Placements, sorted.
 func (inv *Inventory) Placements() []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	affected := affectedSet{}
-	for key := range inv.placements {
-		affected.add(key)
-	}
-	return affected.keys()
+	return sortedPlacements(inv.placements)
 }
 
 // Subject returns what is known of one Placement, without the fleet; nil if there is no such
 // Placement.
 func (inv *Inventory) Subject(key Key) *framework.Subject {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	p := inv.placements[key]
-	if p == nil {
-		return nil
-	}
-	inv.restoreLast(p)
-	return inv.withRecords(p, inv.subject(p))
+	return read(inv, key, func(p *placement) *framework.Subject {
+		inv.restoreLast(p)
+		subject, history := inv.subject(p), inv.historyOf(p)
+		if len(history) == 0 {
+			return subject
+		}
+		with := *subject
+		with.Records = history
+		return &with
+	})
 }
 
 // Snapshot returns the fleet as one Placement sees it, within what its queue allows (nil: no
 // queues); nil if there is no such Placement. Its cost depends on the changes since the last one.
 func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	p := inv.placements[key]
-	if p == nil {
-		return nil
-	}
-	inv.updateHoldings()
-	inv.restoreLast(p)
-	snapshot := inv.snapshot(p, inv.withReserved(inv.withRecords(p, inv.subject(p))), now, queue)
-	snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
-	snapshot.Settled = p.skipped && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
-	// Events after this Snapshot are not in it: they start an attempt.
-	p.settled, p.skipped = nil, false
-	snapshot.Sequence = inv.sequence
-	return snapshot
+	return read(inv, key, func(p *placement) *framework.Snapshot {
+		inv.updateHoldings()
+		inv.restoreLast(p)
+		subject := *inv.subject(p)
+		// The records are not part of the cached Subject, because packed ones need less memory.
+		subject.Records = inv.historyOf(p)
+		snapshot := inv.snapshot(p, &subject, now, queue)
+		snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
+		snapshot.Settled = p.skipped && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
+		// Events after this Snapshot are not in it: they start an attempt.
+		p.settled, p.skipped = nil, false
+		snapshot.Sequence = inv.sequence
+		return snapshot
+	})
 }
 
 // SnapshotOfNew returns the fleet as a Placement would see it that does not exist: it has no pages
@@ -233,17 +230,14 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.updateHoldings()
-	p := &placement{key: Key{Namespace: pl.Namespace, Name: pl.Name}, object: pl}
+	p := &placement{key: nameOf(pl), object: pl}
 	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Request: inv.requestOf(p)}
-	inv.govern(subject, p)
-	for _, policy := range inv.selections.of(p.key) {
-		subject.SelectionPolicies = append(subject.SelectionPolicies, policy.object)
-	}
+	inv.addPolicies(subject, p)
 	return inv.snapshot(p, subject, now, queue)
 }
 
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
-	subject = inv.withPeers(p, subject)
+	subject.Peers, subject.AffinityCycle = inv.peersOf(p), inv.holdings.cycles[p.key.Namespace][p.key]
 	// Replay knows the time of day only, so decisions do not use the monotonic clock.
 	now = now.Round(0)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1, Input: inv.inputs}
@@ -251,7 +245,7 @@ func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now tim
 	if queue != nil {
 		snapshot.Limit = queue.Limit
 	}
-	for _, name := range sortedNames(inv.bindings[p.key.Namespace]) {
+	for _, name := range sortedKeys(inv.bindings[p.key.Namespace]) {
 		set := inv.sets[name]
 		if set == nil {
 			continue
@@ -290,7 +284,7 @@ func (inv *Inventory) freeze() *framework.Fleet {
 		Clusters:   inv.clusters.Freeze(),
 		Ranks:      ranks,
 		Sorted:     sorted,
-		Counts:     inv.pages.counts.freeze(),
+		Counts:     inv.counts.freeze(),
 		Scores:     scores,
 		Log:        inv.log,
 		Capacities: inv.freezeCapacities(),
@@ -306,32 +300,32 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.listed,
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.claim.listed,
 		Taken: inv.pages.takenNames(p.key),
 	}
-	inv.govern(s, p)
+	inv.addPolicies(s, p)
 	for _, page := range inv.pages.byPlacement[p.key] {
 		if page.deleting {
 			continue
 		}
-		s.Pages = append(s.Pages, page.object)
-		if !page.object.IsLabelledFor(p.key.Name) {
-			continue
-		}
-		for _, i := range page.indexes {
-			s.Entries[i]++
-			s.Counted = s.Counted.Set(i)
+		if s.Pages = append(s.Pages, page.object); page.object.IsLabelledFor(p.key.Name) {
+			for _, i := range page.indexes {
+				s.Entries[i]++
+			}
 		}
 	}
 	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	s.Evictions = inv.evictionsOf(p)
-	for _, policy := range inv.selections.of(p.key) {
-		s.SelectionPolicies = append(s.SelectionPolicies, policy.object)
+	for i := range p.claim.writing.All {
+		s.Entries[i]++
 	}
+	for i := range s.Entries {
+		s.Counted = s.Counted.Set(i)
+	}
+	s.Incumbents, s.Leaving = p.claim.incumbents(), p.claim.leaving
 	if h := inv.holdings.byPlacement[p.key]; h != nil {
 		s.Has, s.Request = h.has, h.request
 	}
-	inv.addTarget(s, p)
 	p.subject = s
 	return s
 }
@@ -360,25 +354,19 @@ func (w affectedSet) all(placements map[Key]*placement) {
 }
 
 func (w affectedSet) keys() []Key {
-	if len(w) == 0 {
-		return nil
-	}
-	keys := make([]Key, 0, len(w))
-	for key := range w {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b Key) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
-	return keys
+	return sortedPlacements(w)
 }
 
-// sortedNames makes one allocation: it runs for every Snapshot.
-func sortedNames(set map[string]bool) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+// sortedPlacements returns the keys of a map; nil if it is empty.
+func sortedPlacements[V any](m map[Key]V) []Key {
+	return slices.SortedFunc(maps.Keys(m), func(a, b Key) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// sortedKeys makes one allocation: it runs for every Snapshot.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	slices.Sort(keys)
+	return keys
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -65,16 +66,12 @@ func (inv *Inventory) setLast(p *placement, last *framework.Published) {
 		p.last = last
 		return
 	}
-	var listed framework.Bitset
+	var names []string
 	if last != nil {
-		for _, name := range last.Names {
-			listed = listed.Set(inv.names.acquire(name))
-		}
+		names = last.Names
 	}
-	for i := range p.listed.All {
-		inv.names.release(i)
-	}
-	p.last, p.listed = last, listed
+	inv.setListed(p.claim, names)
+	p.last = last
 }
 
 // delegates reports whether other writers own the pages of a Placement: from the time when
@@ -130,62 +127,67 @@ func (inv *Inventory) Delegated(key Key) (before []string, delegated bool) {
 // AssumePages processes the pages of a Placement among all those of its namespace, as a list at a
 // resource version returned them, before their watch events arrive.
 func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecision, resourceVersion string) {
-	inv.processOwn(func(e *event) { inv.assumePages(placement, pages, resourceVersion, e) })
-}
-
-func (inv *Inventory) assumePages(placement Key, pages []v1alpha1.PlacementDecision, resourceVersion string, e *event) {
-	known, listed := inv.pages.byPlacement[placement], map[string]bool{}
-	for i := range pages {
-		page := &pages[i]
-		framework.KeepOtherWriter(page)
-		if listed[page.Name] = true; page.PlacementName() == placement.Name {
-			inv.assumeWritten(page, e)
+	inv.processOwn(func(e *event) {
+		listed := map[string]bool{}
+		for i := range pages {
+			page := &pages[i]
+			framework.KeepOtherWriter(page)
+			if listed[page.Name] = true; page.PlacementName() == placement.Name {
+				inv.assumeWritten(page, e)
+			}
 		}
-	}
-	at, err := strconv.ParseUint(resourceVersion, 10, 64)
-	if err != nil {
-		at = math.MaxUint64
-	}
-	var gone []*v1alpha1.PlacementDecision
-	for name, p := range known {
-		if version, ok := versionOf(p.object); ok && !listed[name] && version <= at {
-			gone = append(gone, p.object)
+		at, err := strconv.ParseUint(resourceVersion, 10, 64)
+		if err != nil {
+			at = math.MaxUint64
 		}
-	}
-	for _, page := range gone {
-		page = page.DeepCopy()
-		page.Finalizers = nil // The page is gone.
-		inv.assumeDeleted(page, e)
-	}
+		for name, p := range maps.Clone(inv.pages.byPlacement[placement]) {
+			if version, ok := versionOf(p.object); ok && !listed[name] && version <= at {
+				page := p.object.DeepCopy()
+				page.Finalizers = nil // The page is gone.
+				inv.assumeDeleted(page, e)
+			}
+		}
+	})
 }
 
 // AdoptPages makes what the pages of the Subject list the last published decision, with a revision.
 // Other writers own them no more. It does nothing if the Placement was deleted or replaced, or is
 // disabled again.
 func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
-	inv.processOwn(func(*event) { inv.adoptPages(subject, revision) })
+	inv.processOwn(func(e *event) {
+		p := inv.placements[subject.Key()]
+		if p == nil || p.object.UID != subject.Placement.UID || p.object.IsDisabled() {
+			return
+		}
+		if p.delegated = false; revision == 0 && subject.Last == nil {
+			return // Nothing was published yet.
+		}
+		last := framework.PublishedOn(subject.OwnPages())
+		last.Revision = revision
+		inv.dispatch(Input{Kind: InputPublished, Placement: p.key, Published: last}, e)
+	})
 	inv.published(subject.Key())
-}
-
-func (inv *Inventory) adoptPages(subject *framework.Subject, revision int64) {
-	p := inv.placements[subject.Key()]
-	if p == nil || p.object.UID != subject.Placement.UID || p.object.IsDisabled() {
-		return
-	}
-	if p.delegated = false; revision == 0 && subject.Last == nil {
-		return // Nothing was published yet.
-	}
-	last := framework.PublishedOn(subject.OwnPages())
-	last.Revision = revision
-	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last})
-	inv.setPublished(p, last, false)
 }
 
 // SetPublished stores the last published decision of a Placement; nil if it is the same as before.
 // It does nothing if the Placement was deleted or replaced, or if scheduling was disabled
 // meanwhile.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
-	inv.processOwn(func(*event) { inv.storePublished(subject, last) })
+	inv.processOwn(func(e *event) {
+		p := inv.placements[subject.Key()]
+		if p == nil || p.object.UID != subject.Placement.UID || p.delegated || last == nil && p.claim.written.Len() == 0 {
+			return
+		}
+		next := last
+		if last == nil {
+			next = p.last
+		} else if last.SinceStart && p.last != subject.Last {
+			// An event affected the Placement during the attempt.
+			changed := *last
+			changed.SinceStart, next = false, &changed
+		}
+		inv.dispatch(Input{Kind: InputPublished, Placement: p.key, Published: next, Before: p.last}, e)
+	})
 	if last != nil {
 		inv.published(subject.Key())
 	}
@@ -202,28 +204,11 @@ func (inv *Inventory) published(placement Key) {
 // changed. It must not block.
 func (inv *Inventory) OnPublished(call func(placement Key)) { inv.onPublished.Store(&call) }
 
-// storePublished is SetPublished without calls, with the inventory locked.
-func (inv *Inventory) storePublished(subject *framework.Subject, last *framework.Published) {
-	p := inv.placements[subject.Key()]
-	if p == nil || p.object.UID != subject.Placement.UID || p.delegated || last == nil && p.landed.Len() == 0 {
-		return
-	}
-	if last == nil {
-		last = p.last
-	} else if last.SinceStart && p.last != subject.Last {
-		// An event affected the Placement during the attempt.
-		changed := *last
-		changed.SinceStart, last = false, &changed
-	}
-	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last, Before: p.last})
-	inv.setPublished(p, last, false)
-}
-
 // setPublished is SetPublished, and AdoptPages if the decision is Restored, with the inventory
 // locked.
 func (inv *Inventory) setPublished(p *placement, last *framework.Published, keepsLanded bool) {
 	if !keepsLanded {
-		p.landed = nil
+		inv.endWritten(p.claim)
 		p.before = nil
 		p.delegated = p.delegated && !last.Restored
 	}

@@ -1,5 +1,7 @@
 package inventory
 
+import "github.com/berth-dev/berth/pkg/scheduler/framework"
+
 // nameTable maps every cluster name that an object contains to a dense index: names of clusters,
 // names in decisions, namespaces of scores. An index is reused when no object contains its name.
 type nameTable struct {
@@ -29,6 +31,37 @@ func (t *nameTable) acquire(name string) int {
 	t.slots[i].name = name
 	t.slots[i].refs++
 	return i
+}
+
+// hold adds a reference to an index that has one.
+func (t *nameTable) hold(i int) { t.slots[i].refs++ }
+
+// acquireAll acquires each of the names once.
+func (t *nameTable) acquireAll(names []string) (set framework.Bitset) {
+	for _, name := range names {
+		if i := t.acquire(name); set.Has(i) {
+			t.release(i)
+		} else {
+			set = set.Set(i)
+		}
+	}
+	return set
+}
+
+// releaseAll releases each index of a set.
+func (t *nameTable) releaseAll(set framework.Bitset) {
+	for i := range set.All {
+		t.release(i)
+	}
+}
+
+// of returns the names of a set, in the order of their indexes.
+func (t *nameTable) of(set framework.Bitset) []string {
+	names := make([]string, 0, set.Len())
+	for i := range set.All {
+		names = append(names, t.slots[i].name)
+	}
+	return names
 }
 
 // release removes a reference to an index.

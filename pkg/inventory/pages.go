@@ -26,22 +26,19 @@ type page struct {
 	owner Key
 }
 
-// pageTable holds the hub's PlacementDecisions and counts their decisions.
+// pageTable holds the hub's PlacementDecisions.
 type pageTable struct {
-	byName      map[Key]*page
-	byPlacement map[Key]map[string]*page
+	byOwner[*page]
 	// byIndex holds the pages that list a cluster, by the index of its name.
-	byIndex map[int]map[*page]struct{}
-	counts  decisionCounts
+	byIndex nested[int, *page, struct{}]
 	// taken are page names that a Placement cannot use, because a page of another owner, or one
 	// that is being deleted, has the name.
-	taken map[Key]map[string]struct{}
+	taken nested[Key, string, struct{}]
 	// deleted are pages that Berth deleted and whose watch events have not arrived yet.
 	deleted map[types.UID]bool
 	// announced are the writes of pages that have not returned yet.
 	announced map[Key]*announcement
-	// seen is the latest resource version that the watch reported.
-	seen uint64
+	watched
 }
 
 // announcement is a write that has not returned yet.
@@ -54,19 +51,8 @@ type announcement struct {
 
 func newPageTable() pageTable {
 	return pageTable{
-		byName:      map[Key]*page{},
-		byPlacement: map[Key]map[string]*page{},
-		byIndex:     map[int]map[*page]struct{}{},
-		taken:       map[Key]map[string]struct{}{},
-		deleted:     map[types.UID]bool{},
-		announced:   map[Key]*announcement{},
-	}
-}
-
-// observe stores the latest resource version that the watch reported.
-func (t *pageTable) observe(object *v1alpha1.PlacementDecision) {
-	if version, ok := versionOf(object); ok {
-		t.seen = max(t.seen, version)
+		byOwner: newByOwner[*page](), byIndex: nested[int, *page, struct{}]{}, taken: nested[Key, string, struct{}]{},
+		deleted: map[types.UID]bool{}, announced: map[Key]*announcement{},
 	}
 }
 
@@ -78,16 +64,13 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	if deleted {
 		page = nil
 	}
-	inv.processOwn(func(*event) {
-		if page != nil && inv.keepsLanded(owner) {
+	inv.processOwn(func(e *event) {
+		if page != nil && inv.dependsOnClaim(owner) {
 			in := Input{Kind: InputLanded, Placement: owner}
 			for _, d := range page.Status.Decisions {
-				if i, known := inv.names.index[d.ClusterName]; known {
-					inv.addLanded(owner, i)
-					in.Clusters = append(in.Clusters, d.ClusterName)
-				}
+				in.Clusters = append(in.Clusters, d.ClusterName)
 			}
-			inv.addInput(in)
+			inv.dispatch(in, e)
 		}
 		inv.pages.announced[name] = &announcement{content: page}
 	})
@@ -144,7 +127,7 @@ func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision, e *event
 		inv.pages.deleted[object.UID] = true
 	}
 	inv.addDeleted(object)
-	inv.removePage(nameOf(object), e)
+	inv.removePage(inv.pages.byName[nameOf(object)], e)
 }
 
 // has is true if the table has this page, not another one of the same name.
@@ -153,17 +136,20 @@ func (t *pageTable) has(object *v1alpha1.PlacementDecision) bool {
 	return p != nil && p.object.UID == object.UID
 }
 
-func nameOf(object *v1alpha1.PlacementDecision) Key {
-	return Key{Namespace: object.Namespace, Name: object.Name}
+func nameOf(object metav1.Object) Key {
+	return Key{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// listingPages returns the pages that list a cluster.
-func (t *pageTable) listingPages(i int) []*page {
-	var pages []*page
-	for p := range t.byIndex[i] {
-		pages = append(pages, p)
+// listedBy returns the clusters that the pages of a Placement list.
+func (t *pageTable) listedBy(placement Key) (listed framework.Bitset) {
+	for _, p := range t.byPlacement[placement] {
+		for _, i := range p.indexes {
+			if !p.deleting {
+				listed = listed.Set(i)
+			}
+		}
 	}
-	return pages
+	return listed
 }
 
 func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
@@ -183,34 +169,20 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 		return
 	}
 	if old != nil {
-		inv.removePage(name, e)
+		inv.removePage(old, e)
 	}
-	p := &page{object: object, owner: ownerOf(object)}
-	p.deleting = isDeleting(object)
+	p := &page{object: object, owner: ownerOf(object), deleting: isDeleting(object)}
 	for _, d := range object.Status.Decisions {
 		i := inv.names.acquire(d.ClusterName)
 		p.indexes = append(p.indexes, i)
+		inv.pages.byIndex.set(i, p, struct{}{})
 		if !p.deleting {
-			inv.pages.counts.add(i, 1)
-		}
-		if inv.pages.byIndex[i] == nil {
-			inv.pages.byIndex[i] = map[*page]struct{}{}
-		}
-		inv.pages.byIndex[i][p] = struct{}{}
-		if !p.deleting {
-			if inv.inFlight[p.owner][i] {
-				inv.addLanded(p.owner, i)
-			}
-			inv.endReservation(p.owner, i)
+			inv.count(i, 1)
+			inv.endWriting(p.owner, i)
 		}
 	}
-	inv.fleet = nil
-	inv.pages.byName[name] = p
+	inv.pages.set(name, p.owner, p)
 	inv.setTaken(p, true)
-	if inv.pages.byPlacement[p.owner] == nil {
-		inv.pages.byPlacement[p.owner] = map[string]*page{}
-	}
-	inv.pages.byPlacement[p.owner][object.Name] = p
 	if inv.pagesChanged(p.owner) {
 		e.affected.add(p.owner)
 	}
@@ -233,16 +205,10 @@ func (inv *Inventory) setTaken(p *page, taken bool) {
 	switch {
 	case !ok || user == p.owner && !p.deleting:
 		return
-	case !taken:
-		delete(inv.pages.taken[user], p.object.Name)
-		if len(inv.pages.taken[user]) == 0 {
-			delete(inv.pages.taken, user)
-		}
+	case taken:
+		inv.pages.taken.set(user, p.object.Name, struct{}{})
 	default:
-		if inv.pages.taken[user] == nil {
-			inv.pages.taken[user] = map[string]struct{}{}
-		}
-		inv.pages.taken[user][p.object.Name] = struct{}{}
+		inv.pages.taken.remove(user, p.object.Name)
 	}
 	inv.dropSubject(user)
 }
@@ -257,32 +223,20 @@ func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, e *event) {
 	}
 	if inv.pages.has(object) {
 		inv.addDeleted(object)
-		inv.removePage(nameOf(object), e)
+		inv.removePage(inv.pages.byName[nameOf(object)], e)
 	}
 }
 
-func (inv *Inventory) removePage(name Key, e *event) {
-	p := inv.pages.byName[name]
-	if p == nil {
-		return
-	}
+func (inv *Inventory) removePage(p *page, e *event) {
 	for _, i := range p.indexes {
 		if !p.deleting {
-			inv.pages.counts.add(i, -1)
+			inv.count(i, -1)
 		}
-		delete(inv.pages.byIndex[i], p)
-		if len(inv.pages.byIndex[i]) == 0 {
-			delete(inv.pages.byIndex, i)
-		}
+		inv.pages.byIndex.remove(i, p)
 		inv.names.release(i)
 	}
-	inv.fleet = nil
-	delete(inv.pages.byName, name)
+	inv.pages.remove(nameOf(p.object), p.owner)
 	inv.setTaken(p, false)
-	delete(inv.pages.byPlacement[p.owner], name.Name)
-	if len(inv.pages.byPlacement[p.owner]) == 0 {
-		delete(inv.pages.byPlacement, p.owner)
-	}
 	if inv.pagesChanged(p.owner) {
 		e.affected.add(p.owner)
 	}
@@ -312,7 +266,7 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 		}
 	}
 	if p.last != nil && !p.last.Restored {
-		return queue, p.listed.Len()
+		return queue, p.claim.listed.Len()
 	}
 	return queue, listed.Len()
 }

@@ -20,13 +20,9 @@ type placement struct {
 	subject  *framework.Subject
 	// governance is nil if it is not known.
 	governance *governance
-	// landed are clusters on pages that Berth writes or wrote. The Placement has them until the
-	// whole decision is published.
-	landed framework.Bitset
-	// last is the last published decision; nil before the first one, and until it is read. listed
-	// are the indexes of its clusters, each acquired in the table of names.
-	last   *framework.Published
-	listed framework.Bitset
+	claim      *claim
+	// last is the last published decision; nil before the first one, and until it is read.
+	last *framework.Published
 	// delegated is true while other writers own the pages. before are the clusters that Berth had
 	// published until then.
 	delegated bool
@@ -34,7 +30,8 @@ type placement struct {
 	// edits are the edits of pages by others that no attempt has seen, by page. The map is never
 	// changed.
 	edits map[string]framework.PageEdit
-	// cause is the trigger of the next attempt; empty without one. causeSequence is its number.
+	// cause is the trigger of the next attempt; empty without one. causeSequence is the number of
+	// its event.
 	cause         string
 	causeSequence int64
 	// settled is what is needed to skip attempts that cannot change the answer; nil if each must
@@ -83,9 +80,7 @@ func intersect(a, b map[string]bool) bool {
 func readsOf(spec *v1alpha1.PlacementSpec) reads {
 	r := reads{labels: map[string]bool{}, claims: map[string]bool{}, scores: map[string]bool{}, resources: map[string]bool{}}
 	for _, p := range spec.Predicates {
-		s := p.RequiredClusterSelector
-		r.selector(s.LabelSelector, s.ClaimSelector)
-		r.everything = r.everything || len(s.CelSelector.CelExpressions) > 0
+		r.clusterSelector(&p.RequiredClusterSelector)
 	}
 	for _, g := range spec.DecisionStrategy.GroupStrategy.DecisionGroups {
 		r.selector(g.ClusterSelector.LabelSelector, g.ClusterSelector.ClaimSelector)
@@ -124,6 +119,11 @@ func (r *reads) add(more framework.Reads) {
 	r.cpu, r.memory, r.everything = r.cpu || more.CPU, r.memory || more.Memory, r.everything || more.Everything
 }
 
+func (r *reads) clusterSelector(s *v1alpha1.ClusterSelector) {
+	r.selector(s.LabelSelector, s.ClaimSelector)
+	r.everything = r.everything || len(s.CelSelector.CelExpressions) > 0
+}
+
 func (r *reads) selector(byLabel metav1.LabelSelector, byClaim v1alpha1.ClusterClaimSelector) {
 	for k := range byLabel.MatchLabels {
 		r.labels[k] = true
@@ -137,7 +137,7 @@ func (r *reads) selector(byLabel metav1.LabelSelector, byClaim v1alpha1.ClusterC
 }
 
 func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
-	key := Key{Namespace: object.Namespace, Name: object.Name}
+	key := nameOf(object)
 	old := inv.placements[key]
 	if old != nil && older(object, old.object) {
 		return
@@ -153,46 +153,37 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	}
 	inv.addObject(object)
 	e.changed = "created"
-	p, delegated := &placement{key: key, object: object}, delegates(old, object)
+	p, delegated := &placement{key: key, object: object, claim: inv.claimOf(key)}, delegates(old, object)
 	if old != nil {
 		e.changed = edited(old.object, object)
 		if old.object.UID == object.UID {
-			p.last, p.listed, p.landed, p.delegated, p.before = old.last, old.listed, old.landed, old.delegated, old.before
-			old.last, old.listed = nil, nil
+			p.last, p.delegated, p.before = old.last, old.delegated, old.before
+		} else {
+			inv.forgetPublished(old)
 		}
-		inv.deletePlacement(key)
+		inv.removePlacement(old)
 	}
-	p.reads = inv.readsOf(p)
-	p.readsKey = p.reads.String()
+	inv.updateReads(p)
 	inv.placements[key] = p
+	inv.updateTarget(key)
 	inv.setDelegated(p, delegated)
-	if inv.byNamespace[key.Namespace] == nil {
-		inv.byNamespace[key.Namespace] = map[Key]*placement{}
-	}
-	inv.byNamespace[key.Namespace][key] = p
-	for set := range inv.bindings[key.Namespace] {
-		if p.wants(set) {
-			inv.setReader(set, p, true)
-		}
-	}
+	inv.byNamespace.set(key.Namespace, key, p)
+	inv.setReaders(p, true)
 	e.affected.add(key)
 	inv.placementChanged(key)
 }
 
-func (inv *Inventory) deletePlacement(key Key) {
-	p := inv.placements[key]
-	if p == nil {
-		return
-	}
-	for set := range inv.bindings[key.Namespace] {
-		inv.setReader(set, p, false)
-	}
+// removePlacement removes a Placement, and keeps its claim.
+func (inv *Inventory) removePlacement(p *placement) {
+	inv.setReaders(p, false)
+	delete(inv.placements, p.key)
+	inv.byNamespace.remove(p.key.Namespace, p.key)
+}
+
+// forgetPublished ends what a Placement has published.
+func (inv *Inventory) forgetPublished(p *placement) {
 	inv.setLast(p, nil)
-	delete(inv.placements, key)
-	delete(inv.byNamespace[key.Namespace], key)
-	if len(inv.byNamespace[key.Namespace]) == 0 {
-		delete(inv.byNamespace, key.Namespace)
-	}
+	inv.endWritten(p.claim)
 }
 
 // edited names the first part in which two states of a Placement differ.

@@ -33,7 +33,7 @@ type governance struct {
 
 // updatePolicy affects the Placements that the policy selects or selected before.
 func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, e *event) {
-	key := Key{Namespace: object.Namespace, Name: object.Name}
+	key := nameOf(object)
 	old := inv.policies[key.Namespace][key.Name]
 	if old != nil && older(object, old.object) {
 		return
@@ -45,14 +45,11 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, e *ev
 		return
 	}
 	inv.addObject(object)
-	if inv.policies[key.Namespace] == nil {
-		inv.policies[key.Namespace] = map[string]*policy{}
-	}
 	// The condition of a policy with an invalid selector, which selects nothing, has the error.
 	selects, _ := changes.Selects(object)
 	readiness, _ := changes.ReadinessOf(object)
 	next := &policy{object, selects, readiness, changes.WindowsOfPolicy(object)}
-	inv.policies[key.Namespace][key.Name] = next
+	inv.policies.set(key.Namespace, key.Name, next)
 	inv.addSelected(old, e.affected)
 	inv.addSelected(next, e.affected)
 	e.changed = "spec"
@@ -64,10 +61,7 @@ func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, e *ev
 		return
 	}
 	inv.addDeleted(object)
-	delete(inv.policies[object.Namespace], object.Name)
-	if len(inv.policies[object.Namespace]) == 0 {
-		delete(inv.policies, object.Namespace)
-	}
+	inv.policies.remove(object.Namespace, object.Name)
 	inv.addSelected(old, e.affected)
 }
 
@@ -81,11 +75,6 @@ func (inv *Inventory) addSelected(changed *policy, affected affectedSet) {
 			affected.add(key)
 		}
 	}
-}
-
-// policiesOf returns the policies that apply to the Placement, sorted by name.
-func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy {
-	return inv.governanceOf(p).policies
 }
 
 func (inv *Inventory) governanceOf(p *placement) *governance {
@@ -111,10 +100,11 @@ func (inv *Inventory) governanceOf(p *placement) *governance {
 	return g
 }
 
-// govern sets what DisruptionPolicies say about a Placement.
-func (inv *Inventory) govern(s *framework.Subject, p *placement) {
+// addPolicies adds the policies of a Placement to its Subject.
+func (inv *Inventory) addPolicies(s *framework.Subject, p *placement) {
 	g := inv.governanceOf(p)
-	s.Policies, s.MorePolicies, s.ReplaceFirst = g.policies, g.more, inv.replacesFirst(p)
+	s.Policies, s.MorePolicies, s.ReplaceFirst = g.policies, g.more, changes.PolicyOf(g.policies).ReplaceFirst
+	s.SelectionPolicies = inv.selections.objects(p.key)
 	if g.windows != nil {
 		s.Windows = g.windows
 	}
@@ -122,19 +112,10 @@ func (inv *Inventory) govern(s *framework.Subject, p *placement) {
 
 // PrepareWindows computes when the windows of a Placement's policies are open, outside attempts.
 func (inv *Inventory) PrepareWindows(key Key, now time.Time) {
-	if windows := inv.windowsOf(key); windows != nil {
+	windows := read(inv, key, func(p *placement) *changes.Windows { return inv.governanceOf(p).windows })
+	if windows != nil {
 		windows.Prepare(now)
 	}
-}
-
-func (inv *Inventory) windowsOf(key Key) *changes.Windows {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	p := inv.placements[key]
-	if p == nil {
-		return nil
-	}
-	return inv.governanceOf(p).windows
 }
 
 // ExcessPolicy returns the first Placement, by name, that a policy selects and does not apply to,
@@ -168,20 +149,12 @@ func (inv *Inventory) selectedByMany(key Key) (names []string) {
 }
 
 // excess returns how many policies select a Placement if one of them does not apply, otherwise 0.
-func (inv *Inventory) excess(key, placement Key) int {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	policy, p := inv.policies[key.Namespace][key.Name], inv.placements[placement]
-	if policy == nil || p == nil || !policy.selects(p.object) {
-		return 0
-	}
-	if g := inv.governanceOf(p); g.more > 0 && !slices.Contains(g.policies, policy.object) {
+func (inv *Inventory) excess(key, selected Key) int {
+	return read(inv, selected, func(p *placement) int {
+		policy, g := inv.policies[key.Namespace][key.Name], inv.governanceOf(p)
+		if policy == nil || g.more == 0 || !policy.selects(p.object) || slices.Contains(g.policies, policy.object) {
+			return 0
+		}
 		return len(g.policies) + g.more
-	}
-	return 0
-}
-
-// replacesFirst reports whether a policy of the Placement has unavailableClusters: ReplaceFirst.
-func (inv *Inventory) replacesFirst(p *placement) bool {
-	return changes.PolicyOf(inv.policiesOf(p)).ReplaceFirst
+	})
 }

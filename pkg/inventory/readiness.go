@@ -20,81 +20,92 @@ const clusterSource = "cluster"
 // why the objects for single namespaces are not kept. It returns the affected Placements: those
 // with a change in progress that use the source.
 func (inv *Inventory) ReplaceReadiness(source string, objects []ReadyObject, failures map[string]string) []Key {
-	s := newReadinessSource(objects, failures)
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if inv.options.OnInput != nil {
-		for _, in := range readinessInputs(source, objects, failures) {
-			inv.addReadiness(*in)
+	s := newReadinessSource(&ReadinessInput{Objects: objects, Failures: failures})
+	return inv.process(nil, func(e *event) {
+		if inv.options.OnInput != nil {
+			for _, in := range readinessInputs(source, objects, failures) {
+				inv.addInput(Input{Kind: InputReadiness, Readiness: in})
+			}
 		}
-	}
-	inv.readiness[source] = s
-	return inv.waitingForAll(source)
+		inv.readiness[source] = s
+		inv.addWaitingForAll(source, e.affected)
+		inv.setCauseText(e.affected, "readiness "+source)
+	})
 }
 
 // FailReadiness stores why a readiness source cannot be read: none of its clusters is ready until
 // ReplaceReadiness. It returns the affected Placements.
 func (inv *Inventory) FailReadiness(source, why string) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	inv.addReadiness(ReadinessInput{Source: source, Failure: why})
-	inv.readiness[source] = &readinessSource{failure: why}
-	return inv.waitingForAll(source)
+	return inv.applyReadiness(ReadinessInput{Source: source, Failure: why})
 }
 
 // FailReadinessNamespace stores why the objects for one namespace are not kept: they count as not
 // ready until ReplaceReadiness. It returns the affected Placements.
 func (inv *Inventory) FailReadinessNamespace(source, namespace, why string) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	s := inv.readiness[source]
-	if s == nil || s.failure != "" {
-		return nil
-	}
-	inv.addReadiness(ReadinessInput{Source: source, Failures: map[string]string{namespace: why}})
-	s.failNamespace(namespace, why)
-	return inv.waitingForAll(source)
+	return inv.applyReadiness(ReadinessInput{Source: source, Failures: map[string]string{namespace: why}})
 }
 
 // ForgetReadiness drops a readiness source that no policy uses any more.
 func (inv *Inventory) ForgetReadiness(source string) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if inv.readiness[source] != nil {
-		inv.addReadiness(ReadinessInput{Source: source, Forgotten: true})
-	}
-	delete(inv.readiness, source)
+	inv.applyReadiness(ReadinessInput{Source: source, Forgotten: true})
 }
 
 // SetReadiness stores an object of a listed source. It returns the affected Placements.
 func (inv *Inventory) SetReadiness(source string, object ReadyObject) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	s := inv.readiness[source]
-	if s == nil || s.failure != "" {
-		return nil
-	}
-	before, after := s.set(object)
-	if before == nil && after == nil || before != nil && after != nil && before.cluster == after.cluster && before.namespace == after.namespace && before.ready == after.ready && before.labels == after.labels && before.tooManyLabels == after.tooManyLabels {
-		return nil
-	}
-	inv.addReadiness(ReadinessInput{Source: source, Objects: []ReadyObject{object}})
-	return inv.waitingFor(source, before, after)
+	return inv.applyReadiness(ReadinessInput{Source: source, Objects: []ReadyObject{object}})
 }
 
 // DeleteReadiness removes an object of a source. It returns the affected Placements.
 func (inv *Inventory) DeleteReadiness(source string, object Key) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	s := inv.readiness[source]
-	if s == nil || s.failure != "" {
-		return nil
+	return inv.applyReadiness(ReadinessInput{Source: source, Deleted: &object})
+}
+
+func (inv *Inventory) applyReadiness(in ReadinessInput) []Key {
+	return inv.Apply(Input{Kind: InputReadiness, Readiness: &in})
+}
+
+// updateReadiness applies a change of a readiness source, and logs it if anything differs.
+func (inv *Inventory) updateReadiness(input Input, e *event) {
+	in := input.Readiness
+	s, differs := inv.readiness[in.Source], true
+	switch {
+	case in.Forgotten:
+		differs = s != nil
+		delete(inv.readiness, in.Source)
+	case in.Replaces || in.Failure != "":
+		inv.readiness[in.Source] = newReadinessSource(in)
+		inv.addWaitingForAll(in.Source, e.affected)
+	case s == nil || s.failure != "":
+		return
+	default:
+		differs = inv.updateReadyObjects(s, in, e.affected)
 	}
-	before := s.remove(object)
-	if before != nil {
-		inv.addReadiness(ReadinessInput{Source: source, Deleted: &object})
+	inv.setCauseText(e.affected, "readiness "+in.Source)
+	if differs {
+		inv.addInput(input)
 	}
-	return inv.waitingFor(source, before)
+}
+
+// updateReadyObjects applies changes of single objects and namespaces of a source that can be read.
+// It returns false if nothing differs.
+func (inv *Inventory) updateReadyObjects(s *readinessSource, in *ReadinessInput, affected affectedSet) bool {
+	differs := len(in.Failures) > 0
+	for namespace, why := range in.Failures {
+		s.failNamespace(namespace, why)
+		inv.addWaitingForAll(in.Source, affected)
+	}
+	for _, object := range in.Objects {
+		if before, after := s.set(object); !before.equal(after) {
+			inv.addWaitingForObjects(in.Source, affected, before, after)
+			differs = true
+		}
+	}
+	if in.Deleted != nil {
+		before := s.remove(*in.Deleted)
+		inv.addWaitingForObjects(in.Source, affected, before)
+		differs = differs || before != nil
+	}
+	return differs
 }
 
 // ReadinessFailure returns why a readiness source cannot be read, or not for the policies of the
@@ -102,9 +113,14 @@ func (inv *Inventory) DeleteReadiness(source string, object Key) []Key {
 func (inv *Inventory) ReadinessFailure(source, namespace string) string {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	switch s := inv.readiness[source]; {
-	case source == clusterSource:
+	if source == clusterSource {
 		return ""
+	}
+	return inv.readinessFailure(source, namespace)
+}
+
+func (inv *Inventory) readinessFailure(source, namespace string) string {
+	switch s := inv.readiness[source]; {
 	case s == nil:
 		return "not read yet"
 	case s.failure != "":
@@ -140,10 +156,9 @@ func (inv *Inventory) ReadinessSources() map[string]bool {
 	return used
 }
 
-// waitingFor returns the Placements with a change in progress that one of two states of an object
-// affects: it counts for the Placement and for one of its clusters. A state may be nil.
-func (inv *Inventory) waitingFor(source string, states ...*readyObject) []Key {
-	affected := affectedSet{}
+// addWaitingForObjects adds the Placements with a change in progress that one of two states of an
+// object affects: it counts for the Placement and for one of its clusters. A state may be nil.
+func (inv *Inventory) addWaitingForObjects(source string, affected affectedSet, states ...*readyObject) {
 	for _, o := range states {
 		if o == nil {
 			continue
@@ -154,13 +169,10 @@ func (inv *Inventory) waitingFor(source string, states ...*readyObject) []Key {
 			}
 		}
 	}
-	inv.setCauseText(affected, "readiness "+source)
-	return affected.keys()
 }
 
-// waitingForAll returns the Placements with a change in progress whose policies use the source.
-func (inv *Inventory) waitingForAll(source string) []Key {
-	affected := affectedSet{}
+// addWaitingForAll adds the Placements with a change in progress whose policies use the source.
+func (inv *Inventory) addWaitingForAll(source string, affected affectedSet) {
 	for namespace, names := range inv.records.progressing {
 		for name := range names {
 			if p := inv.placements[Key{Namespace: namespace, Name: name}]; p != nil {
@@ -168,8 +180,6 @@ func (inv *Inventory) waitingForAll(source string) []Key {
 			}
 		}
 	}
-	inv.setCauseText(affected, "readiness "+source)
-	return affected.keys()
 }
 
 // progressingOn iterates over the Placements with a change in progress whose pages list a cluster.
@@ -199,7 +209,7 @@ func (inv *Inventory) addWaiting(p *placement, source string, affected affectedS
 // names.
 func (inv *Inventory) requirementsOf(p *placement) []*changes.Readiness {
 	var all []*changes.Readiness
-	for _, policy := range inv.policiesOf(p) {
+	for _, policy := range inv.governanceOf(p).policies {
 		if r := inv.policies[p.key.Namespace][policy.Name].readiness; r != nil {
 			all = append(all, r)
 		}
@@ -233,8 +243,8 @@ func (inv *Inventory) notReady(p *placement, names []string) (all map[string]str
 // unready returns why one cluster is not ready by one requirement; empty if it is. read is false if
 // the source cannot be read.
 func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string) (why string, read bool) {
+	count := readyCount{}
 	if r.Source == clusterSource {
-		count := readyCount{}
 		if i, known := inv.names.index[cluster]; known {
 			if c := inv.clusters.Get(i); c != nil && r.Matches(p.key.Name, labels.Set(c.Labels)) {
 				count.objects = 1
@@ -245,17 +255,10 @@ func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string
 		}
 		return r.Unready(count.objects, count.ready), true
 	}
-	source := inv.readiness[r.Source]
-	switch {
-	case source == nil:
-		return r.Source + ": not read yet", false
-	case source.failure != "":
-		return r.Source + ": " + source.failure, false
-	case source.failures[p.key.Namespace] != "":
-		return r.Source + ": " + source.failures[p.key.Namespace], false
+	if failure := inv.readinessFailure(r.Source, p.key.Namespace); failure != "" {
+		return r.Source + ": " + failure, false
 	}
-	count := readyCount{}
-	if objects := source.scopes[Key{Namespace: p.key.Namespace, Name: cluster}]; objects != nil {
+	if objects := inv.readiness[r.Source].scopes[Key{Namespace: p.key.Namespace, Name: cluster}]; objects != nil {
 		count = objects.count(p, r)
 	}
 	return r.Unready(count.objects, count.ready), true

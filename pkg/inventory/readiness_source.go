@@ -32,7 +32,7 @@ type readinessSource struct {
 	failures map[string]string
 	// objects are by namespace, then name. scopes are the same objects, by the namespace of the
 	// Placements and cluster.
-	objects map[string]map[string]*readyObject
+	objects nested[string, string, *readyObject]
 	scopes  map[Key]*readinessScope
 }
 
@@ -96,6 +96,16 @@ func newReadyObject(o ReadyObject) *readyObject {
 	return kept
 }
 
+// equal compares what is kept of two objects; either object may be nil.
+func (o *readyObject) equal(other *readyObject) bool {
+	if o == nil || other == nil {
+		return o == other
+	}
+	a, b := *o, *other
+	a.at, b.at = 0, 0
+	return a == b
+}
+
 func (o *readyObject) matches(p *placement, r *changes.Readiness) bool {
 	return o.tooManyLabels || r.Matches(p.key.Name, o.labels)
 }
@@ -106,12 +116,7 @@ func (o *readyObject) whole() ReadyObject {
 	if o.namespace != o.name.Namespace {
 		all.PlacementNamespace = o.namespace
 	}
-	for rest := o.labels.Value(); rest != ""; {
-		var key, value string
-		key, rest, _ = strings.Cut(rest, "\n")
-		value, rest, _ = strings.Cut(rest, "\n")
-		all.Labels[key] = value
-	}
+	maps.Insert(all.Labels, o.labels.all)
 	return all
 }
 
@@ -127,12 +132,20 @@ func textOfLabels(set map[string]string) labelText {
 	return labelText{unique.Make(b.String())}
 }
 
-// Lookup implements labels.Labels.
-func (t labelText) Lookup(label string) (string, bool) {
+// all yields the labels.
+func (t labelText) all(yield func(key, value string) bool) {
 	for rest := t.Value(); rest != ""; {
 		var key, value string
 		key, rest, _ = strings.Cut(rest, "\n")
-		value, rest, _ = strings.Cut(rest, "\n")
+		if value, rest, _ = strings.Cut(rest, "\n"); !yield(key, value) {
+			return
+		}
+	}
+}
+
+// Lookup implements labels.Labels.
+func (t labelText) Lookup(label string) (string, bool) {
+	for key, value := range t.all {
 		if key == label {
 			return value, true
 		}
@@ -146,11 +159,12 @@ func (t labelText) Has(label string) bool { _, has := t.Lookup(label); return ha
 // Get implements labels.Labels.
 func (t labelText) Get(label string) string { value, _ := t.Lookup(label); return value }
 
-// newReadinessSource returns a source with its objects, without those of namespaces that failed.
-func newReadinessSource(objects []ReadyObject, failures map[string]string) *readinessSource {
-	s := &readinessSource{failures: map[string]string{}, objects: map[string]map[string]*readyObject{}, scopes: map[Key]*readinessScope{}}
-	maps.Copy(s.failures, failures)
-	for _, object := range objects {
+// newReadinessSource returns a source with the objects of an input, without those of namespaces
+// that failed.
+func newReadinessSource(in *ReadinessInput) *readinessSource {
+	s := &readinessSource{failure: in.Failure, failures: map[string]string{}, objects: nested[string, string, *readyObject]{}, scopes: map[Key]*readinessScope{}}
+	maps.Copy(s.failures, in.Failures)
+	for _, object := range in.Objects {
 		s.set(object)
 	}
 	return s
@@ -169,10 +183,7 @@ func (s *readinessSource) set(object ReadyObject) (before, after *readyObject) {
 		return before, nil
 	}
 	after = newReadyObject(object)
-	if s.objects[object.Namespace] == nil {
-		s.objects[object.Namespace] = map[string]*readyObject{}
-	}
-	s.objects[object.Namespace][object.Name] = after
+	s.objects.set(object.Namespace, object.Name, after)
 	scope := s.scopes[after.scope()]
 	if scope == nil {
 		scope = &readinessScope{}
@@ -189,10 +200,7 @@ func (s *readinessSource) remove(key Key) *readyObject {
 	if object == nil {
 		return nil
 	}
-	delete(s.objects[key.Namespace], key.Name)
-	if len(s.objects[key.Namespace]) == 0 {
-		delete(s.objects, key.Namespace)
-	}
+	s.objects.remove(key.Namespace, key.Name)
 	scope := s.scopes[object.scope()]
 	last := len(scope.objects) - 1
 	scope.objects[object.at] = scope.objects[last]

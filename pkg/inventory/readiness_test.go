@@ -318,7 +318,7 @@ func TestReadinessCounts(t *testing.T) {
 		requirements = append(requirements, r)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s := newReadinessSource(nil, nil)
+		s := newReadinessSource(&ReadinessInput{})
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			o := object("ns", rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "name"), rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(t, "cluster"),
 				rapid.Bool().Draw(t, "ready"), map[string]string{

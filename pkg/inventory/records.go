@@ -22,22 +22,20 @@ type record struct {
 	// owner is the Placement that the owner reference names.
 	owner Key
 	// added and removed are the name indexes of the clusters that an open change adds and removes.
-	added, removed []int
+	added, removed framework.Bitset
 }
 
 // recordTable holds the hub's PlacementChanges.
 type recordTable struct {
-	byName      map[Key]*record
-	byPlacement map[Key]map[string]*record
+	byOwner[*record]
 	// progressing counts the records of changes in progress, by the namespace and name of the
 	// owner.
-	progressing map[string]map[string]int
-	// seen is the latest resource version that the watch reported.
-	seen uint64
+	progressing nested[string, string, int]
+	watched
 }
 
 func newRecordTable() recordTable {
-	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}, progressing: map[string]map[string]int{}}
+	return recordTable{byOwner: newByOwner[*record](), progressing: nested[string, string, int]{}}
 }
 
 // whole returns the record as an object, which must not be changed.
@@ -53,45 +51,28 @@ func (r *record) isOpen() bool { return r.packed == nil && changes.IsOpen(r.obje
 
 // countProgressing adds to the number of records of changes in progress of a Placement.
 func (t *recordTable) countProgressing(owner Key, n int) {
-	names := t.progressing[owner.Namespace]
-	if names == nil {
-		names = map[string]int{}
-		t.progressing[owner.Namespace] = names
+	if n += t.progressing[owner.Namespace][owner.Name]; n == 0 {
+		t.progressing.remove(owner.Namespace, owner.Name)
+	} else {
+		t.progressing.set(owner.Namespace, owner.Name, n)
 	}
-	if names[owner.Name] += n; names[owner.Name] == 0 {
-		delete(names, owner.Name)
-	}
-	if len(names) == 0 {
-		delete(t.progressing, owner.Namespace)
-	}
-}
-
-// observe stores the latest resource version that the watch reported.
-func (t *recordTable) observe(object *berthv1alpha1.PlacementChange) {
-	if version, ok := versionOf(object); ok {
-		t.seen = max(t.seen, version)
-	}
-}
-
-func recordKey(object *berthv1alpha1.PlacementChange) Key {
-	return Key{Namespace: object.Namespace, Name: object.Name}
 }
 
 // updateRecord adds the Placement to the affected ones if the approval changed. The controller
 // itself writes the rest of a record. If packed is not nil, it is kept instead of the object.
 func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord, e *event) {
-	old := inv.records.byName[recordKey(object)]
+	old, answered := inv.records.byName[nameOf(object)], false
 	var before *berthv1alpha1.PlacementChange
 	if old != nil {
 		if before = old.whole(); earlier(object, before) {
 			return
 		}
+		answered = !equality.Semantic.DeepEqual(before.Spec.Approval, object.Spec.Approval)
+		inv.removeRecord(old, before)
 	}
 	if before == nil || !sameVersion(before, object) {
 		inv.addObject(object)
 	}
-	answered := before != nil && !equality.Semantic.DeepEqual(before.Spec.Approval, object.Spec.Approval)
-	inv.removeRecord(before)
 	r := inv.addRecord(object, packed)
 	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(before) {
 		// The old owner is affected as by a deletion.
@@ -112,16 +93,15 @@ func (inv *Inventory) addRecord(object *berthv1alpha1.PlacementChange, packed *c
 	if r.isOpen() {
 		// A record with unreadable lists counts as one without lists.
 		added, removed, _ := changes.Lists(object)
-		r.added, r.removed = inv.acquireAll(added), inv.acquireAll(removed)
+		r.added, r.removed = inv.names.acquireAll(added), inv.names.acquireAll(removed)
 	}
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, 1)
 	}
-	inv.records.byName[recordKey(object)] = r
-	if inv.records.byPlacement[r.owner] == nil {
-		inv.records.byPlacement[r.owner] = map[string]*record{}
+	inv.records.set(nameOf(object), r.owner, r)
+	if r.isOpen() {
+		inv.updateTarget(r.owner)
 	}
-	inv.records.byPlacement[r.owner][object.Name] = r
 	return r
 }
 
@@ -133,56 +113,41 @@ func recordOwner(object *berthv1alpha1.PlacementChange) Key {
 	return Key{}
 }
 
-func (inv *Inventory) acquireAll(names []string) []int {
-	indexes := make([]int, len(names))
-	for i, name := range names {
-		indexes[i] = inv.names.acquire(name)
-	}
-	return indexes
-}
-
 func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, e *event) {
-	old := inv.records.byName[recordKey(object)]
+	inv.records.observe(object)
+	old := inv.records.byName[nameOf(object)]
 	if old == nil {
 		return
 	}
 	last := old.whole()
 	if last.UID != object.UID {
-		// A later record already has this name.
-		return
+		return // A later record already has this name.
 	}
 	inv.addDeleted(last)
-	inv.removeRecord(last)
+	inv.removeRecord(old, last)
 	if inv.dropSubject(old.owner) && changes.IsOpen(last) {
 		e.affected.add(old.owner)
 	}
 }
 
-// removeRecord removes the record of this object, if it is not nil.
-func (inv *Inventory) removeRecord(object *berthv1alpha1.PlacementChange) {
-	if object == nil {
-		return
-	}
-	key := recordKey(object)
-	r := inv.records.byName[key]
-	for _, i := range slices.Concat(r.added, r.removed) {
-		inv.names.release(i)
-	}
+func (inv *Inventory) removeRecord(r *record, object *berthv1alpha1.PlacementChange) {
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, -1)
 	}
-	delete(inv.records.byName, key)
-	delete(inv.records.byPlacement[r.owner], key.Name)
-	if len(inv.records.byPlacement[r.owner]) == 0 {
-		delete(inv.records.byPlacement, r.owner)
+	inv.records.remove(nameOf(object), r.owner)
+	if r.isOpen() {
+		inv.updateTarget(r.owner)
 	}
+	inv.names.releaseAll(r.added)
+	inv.names.releaseAll(r.removed)
 }
 
 // UpdatePacked processes a packed record that was added or changed. It returns the affected
 // Placements, sorted.
 func (inv *Inventory) UpdatePacked(packed *changes.PackedRecord) []Key {
 	object := packed.Record()
-	return inv.process(object, "changed", func(e *event) {
+	return inv.process(object, func(e *event) {
+		e.changed = "changed"
 		inv.records.observe(object)
 		inv.updateRecord(object, packed, e)
 	})
@@ -191,23 +156,17 @@ func (inv *Inventory) UpdatePacked(packed *changes.PackedRecord) []Key {
 // AssumeRecord processes a record that was just written, before or after its watch event. It
 // ignores a record whose deletion the watch has already reported.
 func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
-	inv.processOwn(func(e *event) { inv.assumeRecord(object, e) })
-}
-
-func (inv *Inventory) assumeRecord(object *berthv1alpha1.PlacementChange, e *event) {
-	var known *berthv1alpha1.PlacementChange
-	if r := inv.records.byName[recordKey(object)]; r != nil {
-		known = r.whole()
-	}
-	version, ok := versionOf(object)
-	if ok && version <= inv.records.seen && (known == nil || known.UID != object.UID) {
-		return
-	}
-	if ok && known != nil && known.UID == object.UID && !earlier(known, object) {
-		// The watch was faster. Keep its object.
-		return
-	}
-	inv.updateRecord(object, nil, e)
+	inv.processOwn(func(e *event) {
+		var known *berthv1alpha1.PlacementChange
+		if r := inv.records.byName[nameOf(object)]; r != nil && r.whole().UID == object.UID {
+			known = r.whole()
+		}
+		version, ok := versionOf(object)
+		if ok && known == nil && version <= inv.records.seen || ok && known != nil && !earlier(known, object) {
+			return // The watch was faster.
+		}
+		inv.updateRecord(object, nil, e)
+	})
 }
 
 // Records returns all PlacementChanges, unsorted.
@@ -240,42 +199,22 @@ func (inv *Inventory) RecordsToCount() []*berthv1alpha1.PlacementChange {
 
 // RecordedQueue returns spec.queue of the newest Published record of a Placement; empty if there is
 // none. Only the controller writes records.
-func (inv *Inventory) RecordedQueue(placement Key) string {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	p := inv.placements[placement]
-	if p == nil {
+func (inv *Inventory) RecordedQueue(key Key) string {
+	return read(inv, key, func(p *placement) string {
+		if newest := inv.historyOf(p).Newest(berthv1alpha1.PhasePublished); newest != nil {
+			return newest.Spec.Queue
+		}
 		return ""
-	}
-	if newest := inv.historyOf(p).Newest(berthv1alpha1.PhasePublished); newest != nil {
-		return newest.Spec.Queue
-	}
-	return ""
+	})
 }
 
 // historyOf returns the records of this Placement (same UID), sorted by revision.
 func (inv *Inventory) historyOf(p *placement) changes.History {
-	records := inv.records.byPlacement[p.key]
-	if len(records) == 0 {
-		return nil
-	}
-	all := make([]*berthv1alpha1.PlacementChange, 0, len(records))
-	for _, r := range records {
+	var all []*berthv1alpha1.PlacementChange
+	for _, r := range inv.records.byPlacement[p.key] {
 		all = append(all, r.whole())
 	}
 	return changes.HistoryOf(p.object, all)
-}
-
-// withRecords returns the Subject with the records of the Placement. They are not part of the
-// cached Subject, because packed records need less memory.
-func (inv *Inventory) withRecords(p *placement, s *framework.Subject) *framework.Subject {
-	history := inv.historyOf(p)
-	if len(history) == 0 {
-		return s
-	}
-	with := *s
-	with.Records = history
-	return &with
 }
 
 // openRecord returns the record of the open change of a Placement; nil without one.
@@ -293,33 +232,7 @@ func (inv *Inventory) openRecord(p *placement) *record {
 func (inv *Inventory) OpenChanges() []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	open := affectedSet{}
-	for _, r := range inv.records.byName {
-		if p := inv.placements[r.owner]; p != nil && r.isOpen() && inv.openRecord(p) != nil {
-			open.add(p.key)
-		}
-	}
-	return open.keys()
-}
-
-// addTarget sets Incumbents and Leaving from the open change.
-func (inv *Inventory) addTarget(s *framework.Subject, p *placement) {
-	s.Incumbents = s.Published
-	open := inv.openRecord(p)
-	if open == nil {
-		return
-	}
-	s.Incumbents = s.Published.Clone()
-	for _, i := range open.added {
-		s.Incumbents = s.Incumbents.Set(i)
-	}
-	for _, i := range open.removed {
-		s.Leaving = s.Leaving.Set(i)
-		if open.object.Status.Phase == berthv1alpha1.PhaseProgressing {
-			// Otherwise a rollout that is half done would pull the target back.
-			s.Incumbents.Unset(i)
-		}
-	}
+	return slices.DeleteFunc(sortedPlacements(inv.placements), func(key Key) bool { return inv.openRecord(inv.placements[key]) == nil })
 }
 
 // ClearCause drops the cause of the attempt on a Snapshot after it succeeded. It keeps the cause of
@@ -335,10 +248,7 @@ func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 // Started ends the initial listing. Events before it have the cause "start", and the holdings that
 // they lead to affect no Placement, because all are decided at start.
 func (inv *Inventory) Started() {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	inv.addInput(Input{Kind: InputStarted})
-	inv.start()
+	inv.Apply(Input{Kind: InputStarted})
 }
 
 // HasStarted reports whether Started was called.
@@ -352,7 +262,6 @@ func (inv *Inventory) HasStarted() bool {
 func (inv *Inventory) start() {
 	inv.starting = true
 	inv.updateHoldings()
-	clear(inv.holdings.pending)
 	inv.starting, inv.started = false, true
 }
 
@@ -372,9 +281,8 @@ func (inv *Inventory) setCause(e *event, by client.Object) {
 func (inv *Inventory) setCauseText(affected affectedSet, cause string) {
 	for key := range affected {
 		if p := inv.placements[key]; p != nil {
-			inv.triggers++
-			p.cause, p.causeSequence = cause, inv.triggers
 			inv.unsettle(p)
+			p.cause, p.causeSequence = cause, p.affectedAt
 		}
 	}
 }

@@ -13,21 +13,17 @@ func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, e *event
 		vector = &framework.Vector[*v1alpha1.AddOnPlacementScore]{}
 		inv.scores[object.Name] = vector
 	}
-	if i, ok := inv.names.index[object.Namespace]; ok && vector.Get(i) != nil {
-		old := vector.Get(i)
-		vector.Set(i, object)
-		inv.fleet = nil
-		if equality.Semantic.DeepEqual(old.Status.Scores, object.Status.Scores) &&
-			old.Status.ValidUntil.Equal(object.Status.ValidUntil) {
+	i := inv.names.acquire(object.Namespace)
+	old := vector.Get(i)
+	vector.Set(i, object)
+	inv.fleet = nil
+	if old != nil {
+		inv.names.release(i)
+		if equality.Semantic.DeepEqual(old.Status.Scores, object.Status.Scores) && old.Status.ValidUntil.Equal(object.Status.ValidUntil) {
 			return
 		}
-		inv.addObject(object)
-		inv.addScored(i, object.Name, e.affected)
-		return
 	}
 	inv.addObject(object)
-	i := inv.names.acquire(object.Namespace)
-	vector.Set(i, object)
 	inv.addScored(i, object.Name, e.affected)
 }
 
@@ -48,7 +44,7 @@ func (inv *Inventory) addScored(i int, resource string, affected affectedSet) {
 	inv.logChange(i, false)
 	for name, set := range inv.sets {
 		if set.members.Has(i) {
-			inv.readers[name].addReadersTo(func(r *reads) bool { return r.everything || r.scores[resource] }, affected)
+			inv.addReaders(name, func(r *reads) bool { return r.everything || r.scores[resource] }, affected)
 		}
 	}
 }

@@ -70,8 +70,8 @@ func (t *selectionTable) hasTiers(placement Key) bool {
 	return false
 }
 
-// needsHoldings reports whether decisions depend on the clusters that Placements have.
-func (s *selectionPolicy) needsHoldings() bool {
+// dependsOnClaims reports whether decisions depend on the clusters that Placements have.
+func (s *selectionPolicy) dependsOnClaims() bool {
 	return s.hasAffinity() || len(s.object.Spec.Requests) > 0
 }
 
@@ -84,8 +84,8 @@ func (s *selectionPolicy) clusterNames() []string {
 // addNaming adds the Placements with a policy that names a cluster, which joined or left a set that
 // is bound to their namespace.
 func (inv *Inventory) addNaming(cluster, set string, affected affectedSet) {
-	for policy := range inv.selections.naming[cluster] {
-		if placement := inv.selections.placements[policy]; inv.bindings[placement.Namespace][set] && inv.placements[placement] != nil {
+	for _, placement := range inv.selections.naming[cluster] {
+		if inv.bindings[placement.Namespace][set] && inv.placements[placement] != nil {
 			affected.add(placement)
 		}
 	}
@@ -112,40 +112,40 @@ func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy 
 }
 
 // selectionTable holds the SelectionPolicies by the Placement that they name, which need not exist,
-// and then by name. placements has the Placement of each policy.
+// and then by name.
 type selectionTable struct {
-	byPlacement map[Key]map[string]*selectionPolicy
-	placements  map[Key]Key
-	// holding counts the policies of each namespace that need holdings.
-	holding map[string]int
+	byOwner[*selectionPolicy]
+	// dependent counts the policies of each namespace that depend on claims.
+	dependent map[string]int
 	// affinities are the policies with affinity of Placements with one policy, by namespace.
-	affinities map[string]map[Key]*selectionPolicy
-	// naming holds the policies that name a cluster in clusterNames, by the cluster's name.
-	naming map[string]map[Key]struct{}
+	affinities nested[string, Key, *selectionPolicy]
+	// naming holds the Placements of the policies that name a cluster in clusterNames, by the
+	// cluster's name and the policy's.
+	naming nested[string, Key, Key]
 }
 
 func newSelectionTable() selectionTable {
 	return selectionTable{
-		byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, holding: map[string]int{}, affinities: map[string]map[Key]*selectionPolicy{},
-		naming: map[string]map[Key]struct{}{},
+		byOwner: newByOwner[*selectionPolicy](), dependent: map[string]int{},
+		affinities: nested[string, Key, *selectionPolicy]{}, naming: nested[string, Key, Key]{},
 	}
 }
 
 func selectionKeys(object *berthv1alpha1.SelectionPolicy) (own, placement Key) {
-	return Key{Namespace: object.Namespace, Name: object.Name}, Key{Namespace: object.Namespace, Name: object.Spec.Placement}
-}
-
-func (t *selectionTable) get(key Key) *selectionPolicy {
-	return t.byPlacement[t.placements[key]][key.Name]
+	return nameOf(object), Key{Namespace: object.Namespace, Name: object.Spec.Placement}
 }
 
 // of returns the policies of a Placement, sorted by name.
 func (t *selectionTable) of(placement Key) []*selectionPolicy {
-	policies := t.byPlacement[placement]
-	if len(policies) == 0 {
-		return nil
+	return slices.SortedFunc(maps.Values(t.byPlacement[placement]), func(a, b *selectionPolicy) int { return cmp.Compare(a.object.Name, b.object.Name) })
+}
+
+// objects is of, as objects.
+func (t *selectionTable) objects(placement Key) (all []*berthv1alpha1.SelectionPolicy) {
+	for _, s := range t.of(placement) {
+		all = append(all, s.object)
 	}
-	return slices.SortedFunc(maps.Values(policies), func(a, b *selectionPolicy) int { return cmp.Compare(a.object.Name, b.object.Name) })
+	return all
 }
 
 // affinityOf returns the policy of a Placement if it has affinity; otherwise nil.
@@ -155,66 +155,45 @@ func (t *selectionTable) affinityOf(placement Key) *selectionPolicy {
 
 // updateAffinity stores affinityOf after a change of the policies of a Placement.
 func (t *selectionTable) updateAffinity(placement Key) {
-	all := t.affinities[placement.Namespace]
-	if all == nil {
-		all = map[Key]*selectionPolicy{}
-		t.affinities[placement.Namespace] = all
-	}
-	delete(all, placement)
+	t.affinities.remove(placement.Namespace, placement)
 	for _, s := range t.byPlacement[placement] {
 		if len(t.byPlacement[placement]) == 1 && s.hasAffinity() {
-			all[placement] = s
+			t.affinities.set(placement.Namespace, placement, s)
 		}
-	}
-	if len(all) == 0 {
-		delete(t.affinities, placement.Namespace)
 	}
 }
 
 func (t *selectionTable) store(s *selectionPolicy) {
 	key, placement := selectionKeys(s.object)
-	if t.byPlacement[placement] == nil {
-		t.byPlacement[placement] = map[string]*selectionPolicy{}
-	}
-	t.byPlacement[placement][key.Name], t.placements[key] = s, placement
+	t.set(key, placement, s)
 	t.updateAffinity(placement)
-	if s.needsHoldings() {
-		t.holding[key.Namespace]++
+	if s.dependsOnClaims() {
+		t.dependent[key.Namespace]++
 	}
 	for _, name := range s.clusterNames() {
-		if t.naming[name] == nil {
-			t.naming[name] = map[Key]struct{}{}
-		}
-		t.naming[name][key] = struct{}{}
+		t.naming.set(name, key, placement)
 	}
 }
 
-func (t *selectionTable) remove(key Key) {
-	placement := t.placements[key]
-	s := t.byPlacement[placement][key.Name]
-	for _, name := range s.clusterNames() {
-		if delete(t.naming[name], key); len(t.naming[name]) == 0 {
-			delete(t.naming, name)
-		}
-	}
-	if s.needsHoldings() {
-		if t.holding[key.Namespace]--; t.holding[key.Namespace] == 0 {
-			delete(t.holding, key.Namespace)
-		}
-	}
-	delete(t.placements, key)
-	delete(t.byPlacement[placement], key.Name)
-	if len(t.byPlacement[placement]) == 0 {
-		delete(t.byPlacement, placement)
-	}
+func (t *selectionTable) drop(s *selectionPolicy) {
+	key, placement := selectionKeys(s.object)
+	t.remove(key, placement)
 	t.updateAffinity(placement)
+	if s.dependsOnClaims() {
+		if t.dependent[key.Namespace]--; t.dependent[key.Namespace] == 0 {
+			delete(t.dependent, key.Namespace)
+		}
+	}
+	for _, name := range s.clusterNames() {
+		t.naming.remove(name, key)
+	}
 }
 
 // updateSelection affects the Placement that the policy names, and the one that it named before.
 // Neither needs to exist: the reconciliation then reports that in the policy's status.
 func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *event) {
 	key, placement := selectionKeys(object)
-	old := inv.selections.get(key)
+	old := inv.selections.byName[key]
 	if old != nil && older(object, old.object) {
 		return
 	}
@@ -222,17 +201,16 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 		inv.addObject(object)
 	}
 	e.changed = "spec"
-	if old != nil {
-		if sameSelection(old.object, object) {
-			old.object = object
-			inv.dropSubject(placement)
-			return
-		}
-		if old.object.UID != object.UID || old.object.Spec.Placement != object.Spec.Placement {
-			inv.dropSelection(old, e.affected)
-		} else {
-			inv.selections.remove(key)
-		}
+	switch {
+	case old == nil:
+	case sameSelection(old.object, object):
+		old.object = object
+		inv.dropSubject(placement)
+		return
+	case old.object.UID != object.UID || old.object.Spec.Placement != object.Spec.Placement:
+		inv.dropSelection(old, e.affected)
+	default:
+		inv.selections.drop(old)
 	}
 	inv.selections.store(newSelectionPolicy(object))
 	inv.selectionChanged(placement, e.affected)
@@ -241,16 +219,11 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 // AssumeSelectionPolicy processes a policy whose status was just written, before or after its watch
 // event. It ignores a deleted or newer policy, and one whose spec was edited.
 func (inv *Inventory) AssumeSelectionPolicy(object *berthv1alpha1.SelectionPolicy) {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	key, placement := selectionKeys(object)
-	if s := inv.selections.get(key); s != nil && !older(object, s.object) && sameSelection(s.object, object) {
-		if !sameVersion(s.object, object) {
-			inv.addObject(object)
+	inv.processOwn(func(e *event) {
+		if s := inv.selections.byName[nameOf(object)]; s != nil && sameSelection(s.object, object) {
+			inv.updateSelection(object, e)
 		}
-		s.object = object
-		inv.dropSubject(placement)
-	}
+	})
 }
 
 // sameSelection reports whether two states of a policy differ only in the status and metadata that
@@ -261,16 +234,15 @@ func sameSelection(a, b *berthv1alpha1.SelectionPolicy) bool {
 }
 
 func (inv *Inventory) deleteSelection(object *berthv1alpha1.SelectionPolicy, e *event) {
-	key, _ := selectionKeys(object)
-	if old := inv.selections.get(key); old != nil && old.object.UID == object.UID {
+	if old := inv.selections.byName[nameOf(object)]; old != nil && old.object.UID == object.UID {
 		inv.addDeleted(old.object)
 		inv.dropSelection(old, e.affected)
 	}
 }
 
 func (inv *Inventory) dropSelection(old *selectionPolicy, affected affectedSet) {
-	key, placement := selectionKeys(old.object)
-	inv.selections.remove(key)
+	_, placement := selectionKeys(old.object)
+	inv.selections.drop(old)
 	inv.selectionChanged(placement, affected)
 }
 
@@ -278,28 +250,18 @@ func (inv *Inventory) dropSelection(old *selectionPolicy, affected affectedSet) 
 func (inv *Inventory) selectionChanged(placement Key, affected affectedSet) {
 	if p := inv.placements[placement]; p != nil {
 		p.subject = nil
+		inv.setReaders(p, false)
 		inv.updateReads(p)
+		inv.setReaders(p, true)
 	}
 	affected.add(placement)
 	inv.holdings.policyChanged(placement)
 }
 
-// updateReads computes again what a Placement reads, after its policy changed.
+// updateReads computes again what a Placement reads.
 func (inv *Inventory) updateReads(p *placement) {
-	next := inv.readsOf(p)
-	if key := next.String(); key != p.readsKey {
-		for set := range inv.bindings[p.key.Namespace] {
-			if p.wants(set) {
-				inv.setReader(set, p, false)
-			}
-		}
-		p.reads, p.readsKey = next, key
-		for set := range inv.bindings[p.key.Namespace] {
-			if p.wants(set) {
-				inv.setReader(set, p, true)
-			}
-		}
-	}
+	p.reads = inv.readsOf(p)
+	p.readsKey = p.reads.String()
 }
 
 // readsOf returns what a Placement reads: of its spec, its policies and the plugins of its profile.
@@ -316,18 +278,14 @@ func (inv *Inventory) readsOf(p *placement) reads {
 
 // policy adds what a SelectionPolicy reads.
 func (r *reads) policy(spec *berthv1alpha1.SelectionPolicySpec) {
-	selector := func(s *v1alpha1.ClusterSelector) {
-		r.selector(s.LabelSelector, s.ClaimSelector)
-		r.everything = r.everything || len(s.CelSelector.CelExpressions) > 0
-	}
 	for i := range spec.Preferences {
-		selector(&spec.Preferences[i].ClusterSelector)
+		r.clusterSelector(&spec.Preferences[i].ClusterSelector)
 	}
 	for i := range spec.Tiers {
-		selector(&spec.Tiers[i].ClusterSelector)
+		r.clusterSelector(&spec.Tiers[i].ClusterSelector)
 	}
 	for i := range spec.Groups {
-		selector(&spec.Groups[i].ClusterSelector)
+		r.clusterSelector(&spec.Groups[i].ClusterSelector)
 	}
 	for name := range spec.Requests {
 		r.resources[string(name)] = true
@@ -338,21 +296,7 @@ func (r *reads) policy(spec *berthv1alpha1.SelectionPolicySpec) {
 func (inv *Inventory) SelectionPolicies(placement Key) []*berthv1alpha1.SelectionPolicy {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	var all []*berthv1alpha1.SelectionPolicy
-	for _, s := range inv.selections.of(placement) {
-		all = append(all, s.object)
-	}
-	return all
-}
-
-// withPeers returns the subject with the current clusters of its peers.
-func (inv *Inventory) withPeers(p *placement, s *framework.Subject) *framework.Subject {
-	if inv.selections.affinityOf(p.key) == nil {
-		return s
-	}
-	with := *s
-	with.Peers, with.AffinityCycle = inv.peersOf(p), inv.holdings.cycles[p.key.Namespace][p.key]
-	return &with
+	return inv.selections.objects(placement)
 }
 
 // peersOf returns the Placements that the affinity of a Placement names, sorted by name.
@@ -373,8 +317,7 @@ func (inv *Inventory) peersOf(p *placement) []framework.Peer {
 		if theirs := inv.selections.affinityOf(key); theirs != nil {
 			peer.Mutual = termFor(theirs.apartFrom, p) != ""
 		}
-		mine, its := framework.Request{Placement: p.key, Created: p.object.CreationTimestamp.Time}, framework.Request{Placement: key, Created: other.object.CreationTimestamp.Time}
-		peer.Older = its.Before(&mine)
+		peer.Older = other.request().Before(p.request())
 		if h := inv.holdings.byPlacement[key]; h != nil {
 			peer.Clusters = h.has
 		}

@@ -69,7 +69,7 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, e *event) {
 		}
 	}
 	inv.sets[object.Name] = set
-	inv.readers[object.Name].addTo(e.affected)
+	inv.addReaders(object.Name, nil, e.affected)
 	if old == nil {
 		inv.addBound(object.Name, e.affected)
 		return
@@ -110,29 +110,20 @@ func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, e
 		inv.deleteBinding(object, e)
 		return
 	}
-	bound := inv.bindings[object.Namespace]
-	if bound[object.Name] {
+	if inv.bindings[object.Namespace][object.Name] {
 		return
 	}
-	if bound == nil {
-		bound = map[string]bool{}
-		inv.bindings[object.Namespace] = bound
-	}
 	inv.addObject(object)
-	bound[object.Name] = true
+	inv.bindings.set(object.Namespace, object.Name, true)
 	inv.bindingChanged(object, e.affected)
 }
 
 func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, e *event) {
-	bound := inv.bindings[object.Namespace]
-	if !bound[object.Name] {
+	if !inv.bindings[object.Namespace][object.Name] {
 		return
 	}
 	inv.addDeleted(object)
-	delete(bound, object.Name)
-	if len(bound) == 0 {
-		delete(inv.bindings, object.Namespace)
-	}
+	inv.bindings.remove(object.Namespace, object.Name)
 	inv.bindingChanged(object, e.affected)
 }
 
@@ -141,9 +132,7 @@ func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, e
 // there is any binding.
 func (inv *Inventory) bindingChanged(object *v1alpha1.ManagedClusterSetBinding, affected affectedSet) {
 	for _, p := range inv.byNamespace[object.Namespace] {
-		if p.wants(object.Name) {
-			inv.setReader(object.Name, p, inv.bindings[object.Namespace][object.Name])
-		}
+		inv.setReader(object.Name, p, inv.bindings[object.Namespace][object.Name])
 	}
 	affected.all(inv.byNamespace[object.Namespace])
 }

@@ -20,11 +20,12 @@ func (inv *Inventory) unsettle(p *placement) {
 	p.affectedAt, p.settled, p.skipped = inv.sequence, nil, false
 }
 
-// addUnsettled adds the Placements of the concerned groups whose answer may change because a
-// cluster changed from before to after. It adds the others to the survivors, once for each event.
-func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) bool, before, after *framework.Cluster, e *event) {
+// addUnsettled adds the Placements that may use a set, whose reads are concerned and whose answer
+// may change because a cluster changed from before to after. It adds the others to the survivors,
+// once for each event.
+func (inv *Inventory) addUnsettled(set string, concerned func(*reads) bool, before, after *framework.Cluster, e *event) {
 	var fleet *framework.SettledFleet
-	for _, group := range groups {
+	for _, group := range inv.readers[set] {
 		if !concerned(group.reads) {
 			continue
 		}
@@ -68,14 +69,5 @@ func (inv *Inventory) skipSurvivors(e *event) {
 }
 
 func (inv *Inventory) settledFleet() *framework.SettledFleet {
-	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.pages.counts.current(), Changed: inv.pages.counts.since}
-}
-
-// addChecked adds the Placements whose skipped attempt is to run all the same.
-func (inv *Inventory) addChecked(e *event) {
-	for _, p := range e.checked {
-		if inv.placements[p.key] == p {
-			e.affected.add(p.key)
-		}
-	}
+	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.counts.current(), Changed: inv.counts.since}
 }

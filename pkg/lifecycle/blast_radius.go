@@ -189,7 +189,14 @@ func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p 
 	return ""
 }
 
-// Counts implements framework.Counter.
+// Describe implements framework.Describer. A held change uses up no limit.
+func (b *BlastRadius) Describe() framework.Traits {
+	return framework.Traits{CountsPermitted: true, Counter: framework.Counter{
+		Counts: b.Counts, DecodeCounts: b.DecodeCounts, Recount: b.Recount, NeedsRecords: b.NeedsRecords,
+	}}
+}
+
+// Counts is that of framework.Counter.
 func (b *BlastRadius) Counts() any {
 	if b.off() {
 		return nil
@@ -199,7 +206,7 @@ func (b *BlastRadius) Counts() any {
 	return b.counts
 }
 
-// DecodeCounts implements framework.Counter.
+// DecodeCounts is that of framework.Counter.
 func (*BlastRadius) DecodeCounts(text []byte) (any, error) {
 	counts := &removalCounts{}
 	return counts, json.Unmarshal(text, counts)
@@ -235,9 +242,6 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	})
 	return nil
 }
-
-// CountsPermitted implements framework.PermittedCounter: a held change uses up no limit.
-func (*BlastRadius) CountsPermitted() {}
 
 // Unreserve undoes Reserve. If a page was written, the clusters count as removed. A change in steps
 // that another proposal, or none, replaces gives back what was not removed.

@@ -78,13 +78,12 @@ func NewMaintenanceWindow(_ context.Context, raw json.RawMessage, _ *framework.H
 // Name implements framework.Plugin.
 func (*MaintenanceWindow) Name() string { return MaintenanceWindowName }
 
-// PermitsForcedRemovals implements framework.ForcedRemovalPermitter: forced removals wait for the
-// windows of the arguments only, as changes of their own.
-func (*MaintenanceWindow) PermitsForcedRemovals() {}
-
-// RenewsHolds implements framework.HoldRenewer: a change waits for the next window if no controller
-// ran in one, or if the windows were changed.
-func (*MaintenanceWindow) RenewsHolds() {}
+// Describe implements framework.Describer. Forced removals wait for the windows of the arguments
+// only, as changes of their own. A change waits for the next window if no controller ran in one, or
+// if the windows were changed.
+func (*MaintenanceWindow) Describe() framework.Traits {
+	return framework.Traits{PermitsForcedRemovals: true, RenewsHolds: true}
+}
 
 // Permit implements framework.PermitPlugin. It requests an attempt at the next opening.
 func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {

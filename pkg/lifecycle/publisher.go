@@ -214,6 +214,9 @@ func (p *DecisionPublisher) markUnverified(pl *v1alpha1.Placement, page decision
 	p.pages[key][page.Name] = page.Current
 }
 
+// Describe implements framework.Describer.
+func (p *DecisionPublisher) Describe() framework.Traits { return framework.Traits{Verify: p.Verify} }
+
 // Verify reads the unverified pages, passes them to the inventory and returns them by name; nil for
 // a page that does not exist.
 func (p *DecisionPublisher) Verify(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {

@@ -232,7 +232,7 @@ func (c *removalCounts) giveBack(placement types.UID, p progressing) {
 	}
 }
 
-// NeedsRecords implements framework.Counter: the longest window of all profiles.
+// NeedsRecords is that of framework.Counter: the longest window of all profiles.
 func (b *BlastRadius) NeedsRecords() time.Duration {
 	if b.off() {
 		return 0
@@ -243,7 +243,7 @@ func (b *BlastRadius) NeedsRecords() time.Duration {
 // unknownRemovals stands for removals whose records are missing: more than a limit permits.
 const unknownRemovals = 1 << 20
 
-// Recount implements framework.Counter. It counts what changes.RemovalsOf returns. If records of a
+// Recount is that of framework.Counter. It counts what changes.RemovalsOf returns. If records of a
 // Placement are missing, because too many were needed, it permits no removal of the namespace in
 // the window after them. Other namespaces do not count them, as edits.
 func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {

@@ -32,7 +32,7 @@ type ResilienceArgs struct {
 // domain is lost. Without a key it is off, and only has the extension point.
 type Resilience struct{}
 
-// resilienceReporter is Resilience with a key, a SelectionReporter.
+// resilienceReporter is Resilience with a key.
 type resilienceReporter struct {
 	Resilience
 	key       resilience.Key
@@ -77,7 +77,12 @@ func (Resilience) PostFilter(context.Context, *framework.CycleState, *v1alpha1.P
 	return nil, framework.NewStatus(framework.Unschedulable, "reports on the selection only")
 }
 
-// ReportSelection implements framework.SelectionReporter.
+// Describe implements framework.Describer.
+func (r *resilienceReporter) Describe() framework.Traits {
+	return framework.Traits{ReportSelection: r.ReportSelection}
+}
+
+// ReportSelection is that of framework.Traits.
 func (r *resilienceReporter) ReportSelection(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, selected *framework.Selected) (*metav1.Condition, bool) {
 	condition := &metav1.Condition{Type: v1alpha1.PlacementConditionResilient, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDomainsCritical}
 	p := resilience.Placement{Satisfied: selected.Satisfied, Why: selected.Why, Selected: selected.Clusters.Len()}

@@ -45,7 +45,10 @@ func (AddOn) Score(context.Context, *framework.CycleState, *v1alpha1.Placement, 
 	return 0, framework.NewStatus(framework.Skip, "no coordinate")
 }
 
-// ForAddOn implements framework.CoordinateScorer.
+// Describe implements framework.Describer.
+func (a AddOn) Describe() framework.Traits { return framework.Traits{ForAddOn: a.ForAddOn} }
+
+// ForAddOn is that of framework.Traits.
 func (AddOn) ForAddOn(c v1alpha1.AddOnScore) framework.ScorePlugin {
 	return &addOnScore{coordinate: c, name: fmt.Sprintf("AddOn/%s/%s", c.ResourceName, c.ScoreName)}
 }

@@ -41,7 +41,7 @@ func ClusterOf(share string) (name string, ok bool) {
 type class int
 
 // The classes. objects are those that can be reduced. shared is what decisions about Placements of
-// other shares may read. framing has what is never removed from a segment.
+// other shares may read. framing is never removed from a segment.
 const (
 	objects class = iota
 	decisions

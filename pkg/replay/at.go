@@ -22,7 +22,7 @@ type Moment struct {
 	Engine   *scheduler.Scheduler
 }
 
-// At makes the decision about a Placement again that was the last one at a time.
+// At repeats the last decision about a Placement until a time.
 func At(ctx context.Context, r *recording.Reader, plugins framework.Registry, key types.NamespacedName, at time.Time, progress func(time.Time)) (*Moment, error) {
 	r.Since(at)
 	m := &Moment{}

@@ -112,7 +112,7 @@ func (s *Scheduler) duePreparations(profile *plugins.Profile, pl *v1alpha1.Place
 				return ask("Prepare", plugin, func() bool { return p.Prepare(pl, yield) })
 			})
 		}
-		if p, ok := plugin.(framework.PolicyPreparer); ok && len(policies) == 1 && !ask("PolicyPrepared", plugin, func() bool { return p.PolicyPrepared(policies[0]) }) {
+		if p := profile.Traits(plugin.Name()); p.PolicyPrepared != nil && len(policies) == 1 && !ask("PolicyPrepared", plugin, func() bool { return p.PolicyPrepared(policies[0]) }) {
 			due = append(due, func(yield func() bool) bool {
 				return ask("PreparePolicy", plugin, func() bool { return p.PreparePolicy(policies[0], yield) })
 			})

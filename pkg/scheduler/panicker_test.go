@@ -42,6 +42,50 @@ func (p *panicker) run(method string) {
 
 func (*panicker) Name() string { return "Panicker" }
 
+func (p *panicker) Describe() framework.Traits {
+	return framework.Traits{
+		PolicyPrepared: func(*berthv1alpha1.SelectionPolicy) bool {
+			p.run("PolicyPrepared")
+			return p.in != "PreparePolicy"
+		},
+		PreparePolicy: func(*berthv1alpha1.SelectionPolicy, func() bool) bool {
+			p.run("PreparePolicy")
+			return true
+		},
+		ValidatePolicy: func(context.Context, *berthv1alpha1.SelectionPolicy) field.ErrorList {
+			p.run("ValidatePolicy")
+			return nil
+		},
+		ForcesRemoval: func(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (f framework.Forcing) {
+			p.run("ForcesRemoval")
+			return f
+		},
+		ReportSelection: func(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Selected) (*metav1.Condition, bool) {
+			p.run("ReportSelection")
+			return nil, true
+		},
+		Counter: framework.Counter{
+			Counts: func() any {
+				p.run("Counts")
+				return nil
+			},
+			DecodeCounts: func([]byte) (any, error) {
+				p.run("DecodeCounts")
+				return nil, nil
+			},
+			NeedsRecords: func() time.Duration {
+				p.run("NeedsRecords")
+				return 0
+			},
+			Recount: func([]*berthv1alpha1.PlacementChange) { p.run("Recount") },
+		},
+		Verify: func(context.Context, *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
+			p.run("Verify")
+			return nil, nil
+		},
+	}
+}
+
 func (p *panicker) Less(a, b *v1alpha1.Placement) bool {
 	p.run("Less")
 	return a.Name < b.Name
@@ -67,23 +111,8 @@ func (p *panicker) Prepare(*v1alpha1.Placement, func() bool) bool {
 	return true
 }
 
-func (p *panicker) PolicyPrepared(*berthv1alpha1.SelectionPolicy) bool {
-	p.run("PolicyPrepared")
-	return p.in != "PreparePolicy"
-}
-
-func (p *panicker) PreparePolicy(*berthv1alpha1.SelectionPolicy, func() bool) bool {
-	p.run("PreparePolicy")
-	return true
-}
-
 func (p *panicker) Validate(context.Context, *v1alpha1.Placement) field.ErrorList {
 	p.run("Validate")
-	return nil
-}
-
-func (p *panicker) ValidatePolicy(context.Context, *berthv1alpha1.SelectionPolicy) field.ErrorList {
-	p.run("ValidatePolicy")
 	return nil
 }
 
@@ -99,16 +128,6 @@ func (p *panicker) Filter(context.Context, *framework.CycleState, *v1alpha1.Plac
 	return nil
 }
 
-func (p *panicker) FinishFilter(context.Context, *framework.CycleState, *v1alpha1.Placement) *framework.Status {
-	p.run("FinishFilter")
-	return nil
-}
-
-func (p *panicker) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) framework.Forcing {
-	p.run("ForcesRemoval")
-	return framework.Forcing{}
-}
-
 func (p *panicker) Relax(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Cluster) []framework.Relaxation {
 	p.run("Relax")
 	return nil
@@ -117,11 +136,6 @@ func (p *panicker) Relax(context.Context, *framework.CycleState, *v1alpha1.Place
 func (p *panicker) PostFilter(context.Context, *framework.CycleState, *v1alpha1.Placement, framework.Filtered) ([]framework.Intent, *framework.Status) {
 	p.run("PostFilter")
 	return nil, nil
-}
-
-func (p *panicker) ReportSelection(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Selected) (*metav1.Condition, bool) {
-	p.run("ReportSelection")
-	return nil, true
 }
 
 func (p *panicker) PreScore(context.Context, *framework.CycleState, *v1alpha1.Placement, []*framework.Cluster) *framework.Status {
@@ -150,23 +164,6 @@ func (p *panicker) Unreserve(context.Context, *framework.CycleState, *v1alpha1.P
 	p.reserved = false
 }
 
-func (p *panicker) Counts() any {
-	p.run("Counts")
-	return nil
-}
-
-func (p *panicker) DecodeCounts([]byte) (any, error) {
-	p.run("DecodeCounts")
-	return nil, nil
-}
-
-func (p *panicker) NeedsRecords() time.Duration {
-	p.run("NeedsRecords")
-	return 0
-}
-
-func (p *panicker) Recount([]*berthv1alpha1.PlacementChange) { p.run("Recount") }
-
 func (p *panicker) Permit(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) (*framework.Status, time.Duration) {
 	p.run("Permit")
 	switch {
@@ -193,11 +190,6 @@ func (p *panicker) PreBind(context.Context, *framework.CycleState, *v1alpha1.Pla
 func (p *panicker) Bind(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
 	p.run("Bind")
 	return framework.NewStatus(framework.Skip, "")
-}
-
-func (p *panicker) Verify(context.Context, *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
-	p.run("Verify")
-	return nil, nil
 }
 
 func (p *panicker) PostBind(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {

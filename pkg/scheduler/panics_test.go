@@ -28,7 +28,6 @@ var methods = map[string]struct {
 	"PreEnqueue":     {fails: true},
 	"PreFilter":      {fails: true},
 	"Filter":         {fails: true},
-	"FinishFilter":   {fails: true},
 	"PostFilter":     {fails: true, before: func(h *panicHub) { h.inv.Update(ask().Number(1000).Obj()) }},
 	"PreScore":       {fails: true},
 	"Score":          {fails: true},

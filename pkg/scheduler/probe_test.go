@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
 
 // probe is a plugin at every point. Its score is 10; of the clusters, it answers as configured
@@ -80,7 +81,7 @@ func probing(t *testing.T, names string, answers map[string]*framework.Status) (
 			enabled.QueueSort.Disabled = append(enabled.QueueSort.Disabled, config.DisabledPlugin{Name: name})
 		}
 	}
-	profiles, err := enabled.NewProfiles(context.Background(), nil, config.Profile{Plugins: enabled}, registry, nil)
+	profiles, err := plugins.NewProfiles(context.Background(), nil, config.Profile{Plugins: enabled}, registry, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,14 +20,14 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 	subject := a.Snapshot.Subject
 	found := map[string]*v1alpha1.PlacementDecision{}
 	for _, plugin := range a.Profile.Bind {
-		verifier, ok := plugin.(framework.BindVerifier)
-		if !ok {
+		verify := a.Profile.Traits(plugin.Name()).Verify
+		if verify == nil {
 			continue
 		}
 		var pages map[string]*v1alpha1.PlacementDecision
 		failure := plugins.Call(ctx, "Verify", plugin, func() *framework.Status {
 			var err error
-			pages, err = verifier.Verify(ctx, subject.Placement)
+			pages, err = verify(ctx, subject.Placement)
 			return framework.AsStatus(err)
 		})
 		if failure != nil {

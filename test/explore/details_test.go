@@ -66,7 +66,7 @@ func (b *browser) looks(name string) {
 func TestPlacementDetails(t *testing.T) {
 	h := hub(t)
 	b := newBrowser(t)
-	address := h.explore(t, "--resilience", "label:region")
+	address := h.explore(t, "--domains", "label:region")
 	b.at(address, "view", "placement", "placement", "team-search/cache")
 	// The page follows the hub: it may not have the first step yet.
 	b.wait(`!document.querySelector('#details').textContent.includes('Still deciding') && document.querySelector('#details').innerText.includes('revision 2')`)
@@ -302,7 +302,7 @@ func TestWhatIf(t *testing.T) {
 func TestTime(t *testing.T) {
 	h := hub(t)
 	b := newBrowser(t)
-	b.open(h.explore(t, "--record", h.recording()))
+	b.open(h.explore(t, "--recording", h.recording()))
 	b.wait(`document.body.dataset.loaded && document.querySelector('section.time .slider')`)
 	if got := eval[string](b, `return document.querySelector('section.time .shown').innerText`); got != "Now" {
 		t.Errorf("it shows %q, want Now", got)

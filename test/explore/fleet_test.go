@@ -100,7 +100,7 @@ func serve(t *testing.T, objects simulator.Objects) string {
 
 func newServer(t *testing.T, objects simulator.Objects) *explore.Server {
 	t.Helper()
-	hub, err := explore.NewHub(simulator.Options{})
+	hub, err := explore.NewLiveWorld(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

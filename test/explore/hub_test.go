@@ -188,7 +188,7 @@ func (h *realHub) explore(t *testing.T, args ...string) string {
 // TestRealHub: berth explore shows the fleet of a hub with things wrong in it.
 func TestRealHub(t *testing.T) {
 	h := hub(t)
-	address := h.explore(t, "--record", h.recording(), "--resilience", "label:region")
+	address := h.explore(t, "--recording", h.recording(), "--domains", "label:region")
 	b := newBrowser(t)
 	b.open(address)
 	states := `const f = await (await fetch('api/fleet')).json(); return f.placements.flatMap((p) => p.states.map((s) => p.placement + ' ' + s))`

@@ -13,7 +13,7 @@ func TestOverview(t *testing.T) {
 	h := hub(t)
 	b := newBrowser(t)
 	b.prefer("light")
-	address := h.explore(t, "--resilience", "label:region")
+	address := h.explore(t, "--domains", "label:region")
 	b.open(address)
 	b.wait(loaded)
 	b.wait(`document.querySelectorAll('#overview .rows .line').length > 5`)

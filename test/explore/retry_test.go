@@ -54,7 +54,7 @@ func TestOtherRows(t *testing.T) {
 
 // TestFailedAnswers: what could not be read once is read a moment later.
 func TestFailedAnswers(t *testing.T) {
-	hub, err := explore.NewHub(simulator.Options{})
+	hub, err := explore.NewLiveWorld(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,10 +120,11 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	RemovedCount int32 `json:"removedCount"`
 
+	// The schema of delta has a pattern instead of format byte, because with that format CEL rules
+	// of the API server reject the characters + and /.
+
 	// delta contains the complete lists if one is longer than 1,000 names: gzip of {"added": [...],
-	// "removed": [...], "returned": [...]}, at most 700 KiB. The schema has a pattern instead of
-	// format byte, because with that format CEL rules of the API server reject the characters + and
-	// /.
+	// "removed": [...], "returned": [...]}, at most 700 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=955736
 	// +kubebuilder:validation:Format=""
@@ -179,9 +180,9 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	PublishedGeneration int64 `json:"publishedGeneration,omitempty"`
 
-	// forced are the names of those removed clusters that the Placement could not keep, whatever
-	// was edited, when the change began, sorted; at most the first 1,000. Only records that are
-	// written before the change is published have them.
+	// forced are the removed clusters that the Placement could not keep even without an edit,
+	// sorted; at most the first 1,000. Only records that are written before the change is published
+	// have them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000

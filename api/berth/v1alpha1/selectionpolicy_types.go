@@ -27,9 +27,9 @@ const (
 // PrioritizerPreference is the prioritizer that scores the preferences of SelectionPolicies.
 const PrioritizerPreference = "Preference"
 
-// FailbackRequestedAnnotation on a SelectionPolicy permits the failback to every tier that has been
-// sufficient, and to every cluster that has qualified, since before this time (RFC 3339),
-// regardless of failbackAfterSeconds. A time in the future counts now.
+// FailbackRequestedAnnotation on a SelectionPolicy is a time (RFC 3339). Tiers that became
+// sufficient before it, and clusters that qualified before it, do not wait for
+// failbackAfterSeconds. A time in the future counts now.
 const FailbackRequestedAnnotation = "berth.dev/failback-requested-at"
 
 // Conditions of a SelectionPolicy, and their reasons.
@@ -113,8 +113,8 @@ type SelectionPolicySpec struct {
 	PreferenceWeight *int32 `json:"preferenceWeight,omitempty"`
 
 	// requests are what the Placement uses on each of its clusters, by resource. A cluster
-	// qualifies if its allocatable amount, less the requests of all other Placements that have the
-	// cluster, is at least as large. A resource that a cluster does not report does not fit.
+	// qualifies if its allocatable amount, less the requests of all other Placements on it, is at
+	// least as large. A resource that a cluster does not report does not fit.
 	// Example: {cpu: "4", memory: 16Gi}. Exponents have at most two digits.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
@@ -138,11 +138,10 @@ type SelectionPolicySpec struct {
 	// +default="Fallback"
 	TierMode TierMode `json:"tierMode,omitempty"`
 
-	// failbackAfterSeconds is how long a tier that was insufficient must have been sufficient until
-	// it is used again, in seconds. From -1 to 31,536,000 (a year); -1 is never, 0 at once. The
-	// default is 300. The annotation berth.dev/failback-requested-at permits it earlier. In the
-	// mode Overflow it is how long a cluster that left an earlier tier must have qualified until it
-	// is taken again.
+	// failbackAfterSeconds is how long an earlier tier must be sufficient again before it is used,
+	// in seconds. In the mode Overflow it applies to each cluster that left an earlier tier, which
+	// must qualify again for so long. From -1 to 31,536,000 (a year); -1 is never, 0 at once. The
+	// default is 300. The annotation berth.dev/failback-requested-at permits it earlier.
 	// +optional
 	// +default=300
 	// +kubebuilder:validation:Minimum=-1
@@ -299,15 +298,15 @@ func (g *SelectionGroup) Bounds() (least, most int) {
 // PlacementAffinity names other Placements of the namespace. A Placement has the clusters that its
 // PlacementDecisions list, that are being published, or that its open change adds.
 type PlacementAffinity struct {
-	// with: only clusters that each of these Placements has qualify. A Placement without clusters
-	// does not restrict.
+	// with are Placements of which each must have a cluster, so that it qualifies. A Placement
+	// without clusters does not restrict.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	With []PlacementReference `json:"with,omitempty"`
 
-	// apartFrom: no cluster that one of these Placements has qualifies. If two Placements are apart
-	// from each other, the one that has a cluster keeps it; if both have it, the older one does.
+	// apartFrom are Placements whose clusters do not qualify. If two Placements are apart from each
+	// other, the one that has a cluster keeps it; if both have it, the older one does.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -349,8 +348,8 @@ type SelectionPolicyStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Unmet []UnmetGroup `json:"unmet,omitempty"`
 
-	// unknownNames are names in clusterNames that no cluster of the sets that are bound to the
-	// namespace has, sorted: the first 100.
+	// unknownNames are the names in clusterNames of which the sets that are bound to the namespace
+	// contain no cluster, sorted: the first 100.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -383,9 +382,9 @@ type SelectionTierStatus struct {
 	// +optional
 	Used bool `json:"used"`
 
-	// left are the clusters of the tier that the Placement lost because they did not qualify any
-	// more, until it has them again. Only in the mode Overflow, for all tiers but the last, and at
-	// most 1,000 for all tiers together.
+	// left are the clusters of the tier that the Placement lost because they no longer qualified.
+	// A cluster that is selected again is removed. Only in the mode Overflow, for all tiers but the
+	// last, and at most 1,000 for all tiers together.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/controllers/housekeeping"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/install"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -41,7 +42,7 @@ type controllerOptions struct {
 	checkSkips     bool
 	installCRDs    bool
 	housekeeping   []string
-	profiles       controllers.ClusterProfileOptions
+	profiles       housekeeping.ClusterProfileOptions
 	profileNames   string
 	queueConfig    string
 	webhookCertDir string

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/pkg/explanation"
 )
 
-// ask has the controller explain the Placement, for a user that may not list the fleet. forbidden
-// is the error of the list.
+// ask asks the controller to explain the Placement, for a user who may not list the fleet.
+// forbidden is the error of the list.
 func (o *explainOptions) ask(
 	ctx context.Context, hub client.Client, key types.NamespacedName, forbidden error,
 ) (*explained, error) {

@@ -28,13 +28,13 @@ import (
 const shutdownAfter = 2 * time.Second
 
 type exploreOptions struct {
-	plugins framework.Registry
-	hub     hubFlags
-	address string
-	config  string
-	queues  string
-	by      string
-	record  string
+	plugins   framework.Registry
+	hub       hubFlags
+	address   string
+	config    string
+	queues    string
+	domains   string
+	recording string
 	// inCluster serves viewers who bring a bearer token each.
 	inCluster bool
 }
@@ -57,8 +57,8 @@ Everything is read, watched and written with that token, and never with permissi
 of the pod's cluster, or of --kubeconfig, whose credentials are not used. At most 20 people can use it at a time.`,
 		Example: `  berth explore
   berth explore --context production --address 127.0.0.1:0
-  berth explore --resilience label:region
-  berth explore --record .berth/recording
+  berth explore --domains label:region
+  berth explore --recording .berth/recording
   berth explore --in-cluster --address 0.0.0.0:8001`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -76,9 +76,9 @@ of the pod's cluster, or of --kubeconfig, whose credentials are not used. At mos
 	o.hub.add(cmd)
 	cmd.Flags().StringVar(&o.address, "address", "127.0.0.1:8001", "loopback host:port to listen on; port 0 selects a free port; with --in-cluster any host:port (default there: 0.0.0.0:8001)")
 	cmd.Flags().BoolVar(&o.inCluster, "in-cluster", false, "serve people behind a reverse proxy that adds their bearer tokens")
-	cmd.Flags().StringVar(&o.by, "resilience", "", "show which domains Placements can lose, by a property of clusters: "+resilience.Syntax)
-	complete(cmd, "resilience", cobra.FixedCompletions(domainKinds, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
-	cmd.Flags().StringVar(&o.record, "record", "", "folder of a recording, to show the fleet as it was at any time; without a kubeconfig, only that is shown")
+	cmd.Flags().StringVar(&o.domains, "domains", "", "show which domains Placements can lose, by a property of clusters: "+resilience.Syntax)
+	complete(cmd, "domains", cobra.FixedCompletions(domainKinds, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+	cmd.Flags().StringVar(&o.recording, "recording", "", "folder of a recording, to show the fleet as it was at any time; without a kubeconfig, only that is shown")
 	addConfigFlag(cmd, &o.config)
 	addQueuesFlag(cmd, &o.queues)
 	return cmd
@@ -91,8 +91,8 @@ func (o *exploreOptions) check(cmd *cobra.Command) error {
 		return usagef("--address: %q must be host:port with a loopback address, such as 127.0.0.1:8001, because connections are not encrypted", o.address)
 	case !o.inCluster:
 		return nil
-	case o.record != "":
-		return usagef("--record cannot be used with --in-cluster: a recording has what not everybody may see")
+	case o.recording != "":
+		return usagef("--recording cannot be used with --in-cluster: a recording has what not everybody may see")
 	case o.hub.as != "" || len(o.hub.asGroups) > 0:
 		return usagef("--as and --as-group cannot be used with --in-cluster: everybody brings a bearer token")
 	case !cmd.Flags().Changed("address"):
@@ -104,14 +104,14 @@ func (o *exploreOptions) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// key returns the key of --resilience; nil without the flag.
+// key returns the key of --domains; nil without the flag.
 func (o *exploreOptions) key() (*resilience.Key, error) {
-	if o.by == "" {
+	if o.domains == "" {
 		return nil, nil
 	}
-	key, err := resilience.ParseKey(o.by)
+	key, err := resilience.ParseKey(o.domains)
 	if err != nil {
-		return nil, usagef("--resilience: %w", err)
+		return nil, usagef("--domains: %w", err)
 	}
 	return &key, nil
 }
@@ -177,8 +177,8 @@ func (o *exploreOptions) sharedHub() (*rest.Config, error) {
 // viewer returns the kubeconfig's user, for whom the hub is watched until ctx ends. With a
 // recording, there need not be a hub.
 func (o *exploreOptions) viewer(ctx context.Context, options simulator.Options) (*explore.Viewer, error) {
-	if o.record != "" {
-		r, err := recording.Open(o.record)
+	if o.recording != "" {
+		r, err := recording.Open(o.recording)
 		if err != nil {
 			return nil, fmt.Errorf("opening the recording: %w", err)
 		}
@@ -187,8 +187,8 @@ func (o *exploreOptions) viewer(ctx context.Context, options simulator.Options) 
 	loader := o.hub.loader()
 	cfg, err := connect(loader, "hub", "kubeconfig")
 	if err != nil {
-		if o.record != "" && errors.Is(err, errNoKubeconfig) {
-			return explore.NewViewer(options, nil, nil, o.record), nil
+		if o.recording != "" && errors.Is(err, errNoKubeconfig) {
+			return explore.NewViewer(options, nil, nil, o.recording), nil
 		}
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (o *exploreOptions) viewer(ctx context.Context, options simulator.Options) 
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	return explore.NewFollowingViewer(ctx, options, explore.Follower{Config: cfg, Namespace: namespace, Queues: o.readQueues}, o.record)
+	return explore.NewFollowingViewer(ctx, options, explore.Follower{Config: cfg, Namespace: namespace, Queues: o.readQueues}, o.recording)
 }
 
 // readQueues returns the objects of the queues, if Placements have one.

@@ -25,7 +25,7 @@ func TestExploreOnLoopbackOnly(t *testing.T) {
 // TestExploreInCluster: the flags that make no sense for many people are refused.
 func TestExploreInCluster(t *testing.T) {
 	for name, args := range map[string][]string{
-		"a recording":   {"--record", t.TempDir()},
+		"a recording":   {"--recording", t.TempDir()},
 		"another user":  {"--as", "ann"},
 		"another group": {"--as-group", "ops"},
 		"no port":       {"--address", "0.0.0.0"},

@@ -20,8 +20,7 @@ import (
 const placementUse = "[TYPE/]NAME… [-n NAMESPACE] | -A"
 
 // placementHelp describes the arguments in a help text.
-const placementHelp = `A NAME is a Placement, or TYPE/NAME: a Placement, PlacementChange or PlacementDecision with kubectl's words for the type, such as
-placement/web, pl/web, pch/web-3. `
+const placementHelp = `A NAME is a Placement, or TYPE/NAME of a Placement, PlacementChange or PlacementDecision, such as pl/web or pch/web-3. `
 
 // placementRef is a Placement that an argument names.
 type placementRef struct {

@@ -29,25 +29,25 @@ var domainKinds = []cobra.Completion{"label:", "claim:", "cluster"}
 
 // resilienceFlags are what resilience and simulate share.
 type resilienceFlags struct {
-	by        string
+	domains   string
 	failBelow int
 }
 
-func (f *resilienceFlags) add(cmd *cobra.Command, flag, usage string) {
-	cmd.Flags().StringVar(&f.by, flag, "", usage+": "+resilience.Syntax)
+func (f *resilienceFlags) add(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&f.domains, "domains", "", usage+": "+resilience.Syntax)
 	cmd.Flags().IntVar(&f.failBelow, "fail-below", 0, "exit with code 3 if a Placement survives the loss of fewer than this number of domains, each alone")
-	complete(cmd, flag, cobra.FixedCompletions(domainKinds, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+	complete(cmd, "domains", cobra.FixedCompletions(domainKinds, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	complete(cmd, "fail-below", cobra.NoFileCompletions)
 }
 
-// key returns the key of the flag.
-func (f *resilienceFlags) key(flag string) (resilience.Key, error) {
+// key returns the key of --domains.
+func (f *resilienceFlags) key() (resilience.Key, error) {
 	if f.failBelow < 0 {
 		return resilience.Key{}, usagef("--fail-below: %d must not be negative", f.failBelow)
 	}
-	key, err := resilience.ParseKey(f.by)
+	key, err := resilience.ParseKey(f.domains)
 	if err != nil {
-		return key, usagef("--%s: %w", flag, err)
+		return key, usagef("--domains: %w", err)
 	}
 	return key, nil
 }
@@ -72,7 +72,7 @@ type resilienceOptions struct {
 func newResilienceCommand(plugins framework.Registry) *cobra.Command {
 	o := resilienceOptions{plugins: plugins}
 	cmd := &cobra.Command{
-		Use:   "resilience [[TYPE/]NAME… [-n NAMESPACE] | -A] --by " + resilience.Syntax,
+		Use:   "resilience [[TYPE/]NAME… [-n NAMESPACE] | -A] --domains " + resilience.Syntax,
 		Short: "Show which regions, zones or clusters Placements can lose",
 		Long: `Show which regions, zones or clusters Placements can lose.
 
@@ -87,19 +87,19 @@ writes nothing. Needs permission to list what decisions depend on, as diff does.
 
 Exit codes: 0 success, 3 a Placement survives the loss of fewer domains than --fail-below, 1 failure, 2 wrong usage. A Placement that is not
 satisfied before a loss survives none.`,
-		Example: `  berth resilience -A --by label:region
-  berth resilience web -n shop --by claim:zone
-  berth resilience -A --by cluster --fail-below 1 -o markdown`,
+		Example: `  berth resilience -A --domains label:region
+  berth resilience web -n shop --domains claim:zone
+  berth resilience -A --domains cluster --fail-below 1 -o markdown`,
 		Args:              o.hub.placementsOrAll,
 		ValidArgsFunction: o.hub.completePlacements(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(o.output, markdown); err != nil {
 				return err
 			}
-			if o.by == "" {
-				return usagef("--by is required: %s", resilience.Syntax)
+			if o.domains == "" {
+				return usagef("--domains is required: %s", resilience.Syntax)
 			}
-			key, err := o.key("by")
+			key, err := o.key()
 			if err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ satisfied before a loss survives none.`,
 		},
 	}
 	o.hub.add(cmd)
-	o.add(cmd, "by", "property of clusters whose values are the domains")
+	o.add(cmd, "property of clusters whose values are the domains")
 	addConfigFlag(cmd, &o.config)
 	addQueuesFlag(cmd, &o.queues)
 	addOutputFlag(cmd, &o.output, markdown)

@@ -45,14 +45,14 @@ decided alone. simulate writes nothing.
 A line on standard error counts what simulate did not read, such as other kinds and subfolders. The input has at most 256 MiB, also
 decompressed, and 200,000 objects of at most 3 MiB; a YAML document has at most 32 MiB. Pipes are read only as standard input.
 
-With --resilience it shows which regions, zones or clusters the Placements can lose instead, as berth resilience does.
+With --domains it shows which regions, zones or clusters the Placements can lose instead, as berth resilience does.
 
 Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files), 3 a Placement survives the loss of fewer domains than
 --fail-below, 1 failure, a refused object or no Placement to decide, 2 wrong usage.`,
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
   berth simulate -f fleet.yaml -f placements/ -o markdown
-  berth simulate -f fleet.yaml -f placements/ --resilience label:region --fail-below 1
+  berth simulate -f fleet.yaml -f placements/ --domains label:region --fail-below 1
   kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,selectionpolicies,placementdecisions -A -o yaml | berth simulate -f -`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +64,7 @@ Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files),
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder to read, - for standard input; repeatable")
 	cmd.Flags().StringVar(&o.placement, "placement", "", "decide only this Placement, as NAMESPACE/NAME")
 	cmd.Flags().StringVar(&o.now, "now", "", "time of the decision, in RFC 3339, such as 2026-06-01T12:00:00Z (default: the current time)")
-	o.add(cmd, "resilience", "show which domains Placements can lose, by a property of clusters")
+	o.add(cmd, "show which domains Placements can lose, by a property of clusters")
 	addAllFlag(cmd, &o.all)
 	addConfigFlag(cmd, &o.config)
 	addOutputFlag(cmd, &o.output, markdown)
@@ -116,7 +116,7 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, cmd *cobr
 		return errors.New("nothing to decide: the input has no Placement")
 	}
 	out := cmd.OutOrStdout()
-	if o.by != "" {
+	if o.domains != "" {
 		return o.survey(ctx, input, now, with, only, progress, out)
 	}
 	s, err := simulate(ctx, input, now, with, only, progress)
@@ -190,12 +190,12 @@ func (o *simulateOptions) settings(ctx context.Context) (simulator.Options, erro
 func (o *simulateOptions) survey(
 	ctx context.Context, input simulator.Input, now time.Time, with simulator.Options, only *types.NamespacedName, progress *progress, out io.Writer,
 ) error {
-	by, err := o.key("resilience")
+	by, err := o.key()
 	if err != nil {
 		return err
 	}
 	if input.Scenarios != nil {
-		return usagef("--resilience: not for scenario files")
+		return usagef("--domains: not for scenario files")
 	}
 	s, err := simulator.New(ctx, input.Objects, now, with)
 	if err != nil {
@@ -248,12 +248,12 @@ func (o *simulateOptions) check() (time.Time, error) {
 	if err := checkOutput(o.output, markdown); err != nil {
 		return time.Time{}, err
 	}
-	if o.by != "" {
-		if _, err := o.key("resilience"); err != nil {
+	if o.domains != "" {
+		if _, err := o.key(); err != nil {
 			return time.Time{}, err
 		}
 	} else if o.failBelow != 0 {
-		return time.Time{}, usagef("--fail-below needs --resilience")
+		return time.Time{}, usagef("--fail-below needs --domains")
 	}
 	if o.now == "" {
 		return time.Now(), nil

@@ -17,21 +17,21 @@ type undoOptions struct {
 func newUndoCommand(plugins framework.Registry) *cobra.Command {
 	o := undoOptions{effectOptions: effectOptions{plugins: plugins}}
 	cmd := &cobra.Command{
-		Use:   "undo [TYPE/]NAME [-n NAMESPACE] [--to-revision N]",
+		Use:   "undo [TYPE/]NAME [-n NAMESPACE] [--revision N]",
 		Short: "Return to the clusters of an earlier revision, and stay there",
 		Long: `Return to the clusters of an earlier revision, and stay there.
 
 The command pins the Placement: it sets the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + `. While the Placement is pinned, it has those clusters of
 the revision that still qualify, at most numberOfClusters, and no others. The change is published as any other: DisruptionPolicies apply.
-unpin ends that. Without --to-revision it is the newest revision with other clusters than those that are published now; history lists the
+unpin ends that. Without --revision it is the newest revision with other clusters than those that are published now; history lists the
 revisions. ` + effectHelp + placementHelp + `Needs permission to get and patch placements, and to list
 placementchanges and placementdecisions.`,
 		Example: `  berth undo web -n shop
-  berth undo web -n shop --to-revision 16 --yes`,
+  berth undo web -n shop --revision 16 --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
 	o.finish(cmd)
-	cmd.Flags().Int64Var(&o.revision, "to-revision", 0, "a Published revision of the history (default: the newest one with other clusters)")
+	cmd.Flags().Int64Var(&o.revision, "revision", 0, "a Published revision of the history (default: the newest one with other clusters)")
 	return cmd
 }
 
@@ -52,8 +52,8 @@ The command removes the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + 
 }
 
 func (o *undoOptions) run(cmd *cobra.Command, arg string) error {
-	if o.revision < 0 || cmd.Flags().Changed("to-revision") && o.revision == 0 {
-		return usagef("--to-revision: %d is not the number of a revision", o.revision)
+	if o.revision < 0 || cmd.Flags().Changed("revision") && o.revision == 0 {
+		return usagef("--revision: %d is not the number of a revision", o.revision)
 	}
 	ctx := cmd.Context()
 	hub, key, err := o.connect(ctx, arg)

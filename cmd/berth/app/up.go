@@ -32,10 +32,10 @@ type upOptions struct {
 	configuration *config.PlacementSchedulerConfiguration
 	dataDir       string
 	samples       bool
-	queueConfig   string
+	queueFile     string
 	log           logOptions
 	record        recordOptions
-	// queues is from the file queueConfig, or from an earlier start on this hub; nil without
+	// queues is from the file queueFile, or from an earlier start on this hub; nil without
 	// either.
 	queues *localQueues
 	// webhooks are the address and certificate of the admission webhooks.
@@ -69,7 +69,7 @@ afresh, stop the hub and delete the directory: rm -rf .berth`,
 	}
 	cmd.Flags().StringVar(&o.dataDir, "data-dir", ".berth", "folder for the data, the kubeconfig and the logs")
 	addConfigFlag(cmd, &o.config)
-	cmd.Flags().StringVar(&o.queueConfig, "queue-config", "",
+	cmd.Flags().StringVar(&o.queueFile, "queue-file", "",
 		"file with the queues: a queues.yaml, or a ConfigMap with that key; every Placement then needs a queue, and gets an annotation with its submitter, also after later starts")
 	o.record.addFlags(cmd, "folder for the recording of all decisions and what they depend on, for berth replay; none records nothing (default: recording in the data directory)")
 	addLogFlags(cmd, &o.log)
@@ -83,7 +83,7 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	if o.configuration, err = loadConfig(ctx, o.config, o.plugins); err != nil {
 		return err
 	}
-	if o.queues, err = readLocalQueues(o.queueConfig); err != nil {
+	if o.queues, err = readLocalQueues(o.queueFile); err != nil {
 		return err
 	}
 	hub, err := localhub.Start(ctx, localhub.Options{DataDir: o.dataDir, Out: out})

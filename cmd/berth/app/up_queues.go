@@ -102,7 +102,7 @@ func (o *upOptions) prepareWebhooks(ctx context.Context, hub *localhub.Hub) erro
 
 // prepareQueues configures the webhooks with the controller's address and writes the queues to the
 // hub. Webhooks of an earlier start are updated in place: until the controller answers, they refuse
-// every Placement. They also show a start without --queue-config that the hub has queues. Without
+// every Placement. They also show a start without --queue-file that the hub has queues. Without
 // webhooks and without the flag, prepareQueues does nothing.
 func (o *upOptions) prepareQueues(ctx context.Context, hub *localhub.Hub, address string, authority []byte) error {
 	if o.queues == nil {

@@ -1,4 +1,4 @@
-// Which domains Placements can lose: berth explore --resilience. It is computed in the background.
+// Which domains Placements can lose: berth explore --domains. It is computed in the background.
 /** @import {Resilience} from "./types.js" */
 import { get, session } from "./api.js";
 import { store } from "./store.js";

@@ -35,7 +35,7 @@ type Request struct {
 	// Deadline ends the cycle; nil for never.
 	Deadline *limits.Deadline
 	// TotalsOnly omits Scores, so that AddOn coordinates can share a buffer. A Trial reports no
-	// conditions of SelectionReporters.
+	// conditions of ReportSelection.
 	TotalsOnly, Trial bool
 
 	// without are filters that exclude nothing. bonus is added to the totals of clusters, by index.
@@ -88,9 +88,6 @@ func (s *Decider) decide(ctx context.Context, r *Decision, bonus map[int]int64) 
 	r.filtered = true
 	if failure := s.filter(ctx, r, admitted, skipped); failure != nil {
 		return failure
-	}
-	if failure := s.finishFilter(ctx, r, skipped); failure != nil {
-		return r.requeuePending(failure)
 	}
 	if failure := s.postFilter(ctx, r); failure != nil {
 		return failure
@@ -244,7 +241,7 @@ func (s *Decider) preFilter(ctx context.Context, r *Decision) (admitted []preFil
 				failure = status.WithPlugin(p.Name())
 			}
 		case framework.UnschedulableAndUnresolvable, framework.Error, framework.Pending:
-			_, r.policyInvalid = p.(framework.PolicyReader)
+			r.policyInvalid = r.Profile.Traits(p.Name()).PolicyMistakes
 			return nil, nil, status.WithPlugin(p.Name())
 		default:
 			return nil, nil, plugins.Unexpected(p, "PreFilter", status)
@@ -286,28 +283,6 @@ func (s *Decider) filter(ctx context.Context, r *Decision, admitted []preFilterR
 		}
 	}
 	return r.runFilterPlugins(ctx, left, active)
-}
-
-// finishFilter runs FinishFilter of the filters that ran.
-func (s *Decider) finishFilter(ctx context.Context, r *Decision, skipped map[string]bool) *framework.Status {
-	for _, p := range r.Profile.Filter {
-		finisher, ok := p.(framework.FilterFinisher)
-		if !ok || skipped[p.Name()] {
-			continue
-		}
-		status := plugins.Call(ctx, "FinishFilter", p, func() *framework.Status { return finisher.FinishFilter(ctx, r.State, r.Snapshot.Subject.Placement) })
-		if late := r.timeout("Filter", p.Name()); late != nil {
-			return late
-		}
-		switch status.Code() {
-		case framework.Success:
-		case framework.Pending:
-			return status.WithPlugin(p.Name())
-		default:
-			return plugins.Unexpected(p, "FinishFilter", status)
-		}
-	}
-	return nil
 }
 
 func (s *Decider) postFilter(ctx context.Context, r *Decision) *framework.Status {

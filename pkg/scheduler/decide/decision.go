@@ -58,7 +58,7 @@ type Decision struct {
 	// why a required one does not apply; empty if it does.
 	policyInvalid bool
 	policyMissing string
-	// reported are the conditions of SelectionReporters; reports is true if all of them are known.
+	// reported are the conditions of ReportSelection; reports is true if all of them are known.
 	reported   []metav1.Condition
 	reports    bool
 	candidates framework.Bitset

@@ -86,16 +86,17 @@ func scorerFor(p *plugins.Profile, c v1alpha1.PrioritizerConfig, i int) (scorer,
 	switch {
 	case coordinate.Type == v1alpha1.ScoreCoordinateTypeBuiltIn:
 		s.name, s.ScorePlugin = coordinate.BuiltIn, p.ScorePlugin(coordinate.BuiltIn)
-		if !isListable(s.ScorePlugin) {
+		if !isListable(p, s.ScorePlugin) {
 			s.ScorePlugin = nil
 		}
 	case coordinate.AddOn == nil:
 		s.addOn = true
 	default:
 		s.addOn = true
-		if addOn, ok := p.ScorePlugin(string(v1alpha1.ScoreCoordinateTypeAddOn)).(framework.CoordinateScorer); ok {
-			failure := plugins.Call(context.Background(), "ForAddOn", p.ScorePlugin(string(v1alpha1.ScoreCoordinateTypeAddOn)), func() *framework.Status {
-				s.ScorePlugin = addOn.ForAddOn(*coordinate.AddOn)
+		const name = string(v1alpha1.ScoreCoordinateTypeAddOn)
+		if addOn, forAddOn := p.ScorePlugin(name), p.Traits(name).ForAddOn; addOn != nil && forAddOn != nil {
+			failure := plugins.Call(context.Background(), "ForAddOn", addOn, func() *framework.Status {
+				s.ScorePlugin = forAddOn(*coordinate.AddOn)
 				s.name = s.Name()
 				return nil
 			})
@@ -106,16 +107,15 @@ func scorerFor(p *plugins.Profile, c v1alpha1.PrioritizerConfig, i int) (scorer,
 }
 
 // isListable reports whether a Placement can list the plugin as a BuiltIn.
-func isListable(plugin framework.ScorePlugin) bool {
-	_, parametric := plugin.(framework.CoordinateScorer)
-	return plugin != nil && !parametric && plugin.Name() != berthv1alpha1.PrioritizerPreference
+func isListable(p *plugins.Profile, plugin framework.ScorePlugin) bool {
+	return plugin != nil && p.Traits(plugin.Name()).ForAddOn == nil && plugin.Name() != berthv1alpha1.PrioritizerPreference
 }
 
 // builtIns returns the names that a BuiltIn coordinate may have.
 func builtIns(p *plugins.Profile) []string {
 	names := []string{v1alpha1.PrioritizerSpread}
 	for _, s := range p.Score {
-		if isListable(s.ScorePlugin) {
+		if isListable(p, s.ScorePlugin) {
 			names = append(names, s.Name())
 		}
 	}
@@ -160,7 +160,7 @@ func (s *Decider) Reads(pl *v1alpha1.Placement) framework.Reads {
 		add(plugin)
 	}
 	for _, plugin := range profile.PostFilter {
-		if _, reports := plugin.(framework.SelectionReporter); reports {
+		if profile.Traits(plugin.Name()).ReportSelection != nil {
 			add(plugin)
 		}
 	}

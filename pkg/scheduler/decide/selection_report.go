@@ -11,20 +11,20 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
 
-// reportSelection stores the conditions of the SelectionReporters of the profile.
+// reportSelection stores the conditions that the plugins of the profile report.
 func (r *Decision) reportSelection(ctx context.Context) {
 	if r.reports = r.Failure == nil; !r.reports {
 		return
 	}
 	for _, p := range r.Profile.PostFilter {
-		reporter, ok := p.(framework.SelectionReporter)
-		if !ok {
+		report := r.Profile.Traits(p.Name()).ReportSelection
+		if report == nil {
 			continue
 		}
 		var condition *metav1.Condition
 		done := false
 		r.recovered(plugins.Call(ctx, "ReportSelection", p, func() *framework.Status {
-			condition, done = reporter.ReportSelection(ctx, r.State, r.Snapshot.Subject.Placement, r.Selection())
+			condition, done = report(ctx, r.State, r.Snapshot.Subject.Placement, r.Selection())
 			return nil
 		}))
 		r.reports = r.reports && done
@@ -34,7 +34,7 @@ func (r *Decision) reportSelection(ctx context.Context) {
 	}
 }
 
-// RemoveUnreported removes the condition of a SelectionReporter that reports nothing.
+// RemoveUnreported removes the condition of a plugin that reports nothing.
 func (r *Decision) RemoveUnreported(conditions *[]metav1.Condition) {
 	if r.reports && len(r.reported) == 0 {
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionResilient)

@@ -71,7 +71,7 @@ func (r *Decision) isPlain() bool {
 		return false
 	}
 	for _, p := range r.Profile.PostFilter {
-		if _, reports := p.(framework.SelectionReporter); reports {
+		if r.Profile.Traits(p.Name()).ReportSelection != nil {
 			return false
 		}
 	}
@@ -88,17 +88,17 @@ func (a *prover) recheck(s *framework.Settled) bool {
 		}
 	}
 	for _, p := range a.Profile.PreFilter {
-		if _, filters := p.(framework.FilterPlugin); filters && !a.Profile.Filters(p.Name()) || !a.addRecheck(s, p) {
+		if _, filters := p.(framework.FilterPlugin); filters && !plugins.Has(a.Profile.Filter, p.Name()) || !a.addRecheck(s, p) {
 			return false
 		}
 	}
 	for _, p := range a.Profile.Filter {
-		if !a.Profile.PreFilters(p.Name()) && !a.addRecheck(s, p) {
+		if !plugins.Has(a.Profile.PreFilter, p.Name()) && !a.addRecheck(s, p) {
 			return false
 		}
 	}
 	for _, p := range a.Profile.Bind {
-		if !a.Profile.PreFilters(p.Name()) && !a.addRecheck(s, p) {
+		if !plugins.Has(a.Profile.PreFilter, p.Name()) && !a.addRecheck(s, p) {
 			return false
 		}
 	}

@@ -51,10 +51,10 @@ func (s *Decider) Validate(ctx context.Context, pl *v1alpha1.Placement) field.Er
 // PlacementMisconfigured, in the same words. It takes no lock, and ends early when ctx ends.
 func (s *Decider) ValidatePolicy(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList {
 	for _, p := range s.Profiles[v1alpha1.DefaultProfile].PreFilter {
-		if validator, ok := p.(framework.PolicyValidator); ok {
+		if validatePolicy := s.Profiles[v1alpha1.DefaultProfile].Traits(p.Name()).ValidatePolicy; validatePolicy != nil {
 			var mistakes field.ErrorList
 			plugins.Call(ctx, "ValidatePolicy", p, func() *framework.Status {
-				mistakes = validator.ValidatePolicy(ctx, policy)
+				mistakes = validatePolicy(ctx, policy)
 				return nil
 			})
 			return mistakes

@@ -4,10 +4,8 @@ import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -30,16 +28,6 @@ type Plugin interface {
 	Name() string
 }
 
-// Starter is a Plugin that uses informers, or that runs something beside its other methods.
-type Starter interface {
-	Plugin
-	// SetupWithManager is called once in the controller, before mgr starts; never in a simulation,
-	// a replay or a command. The informers of mgr.GetCache that it gets have their objects before
-	// the first attempt. What it passes to mgr.Add runs while the replica is the leader. An error
-	// ends the controller.
-	SetupWithManager(ctx context.Context, mgr manager.Manager) error
-}
-
 // QueueSortPlugin orders the work queue. All profiles have the same one. It runs outside cycles and
 // concurrently.
 type QueueSortPlugin interface {
@@ -57,24 +45,6 @@ type PreEnqueuePlugin interface {
 	// condition PlacementSatisfied and an event give the plugin and the reason. Codes other than
 	// these and Success are Errors.
 	PreEnqueue(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
-}
-
-// Counter is a ReservePlugin that counts published changes over several attempts, in Reserve,
-// Unreserve and PostBind.
-type Counter interface {
-	Plugin
-	// Counts returns the current counts for the next Snapshot (PluginCounts), or nil. The plugin
-	// must not change the returned value. It is called with the cycle lock held.
-	Counts() any
-	// DecodeCounts reads counts back that json.Marshal wrote, for the replay of a recording. It may
-	// be called at any time.
-	DecodeCounts(text []byte) (any, error)
-	// Recount restores the counts from the records of all Placements after a restart. It is called
-	// once, before the first attempt, with the cycle lock held.
-	Recount(records []*berthv1alpha1.PlacementChange)
-	// NeedsRecords returns for how long after its removals were published Recount needs a record:
-	// so long, it is kept. It returns the same value each time.
-	NeedsRecords() time.Duration
 }
 
 // PreFilterPlugin runs once per attempt, before the filters. It also runs without candidates, so
@@ -99,19 +69,6 @@ type Validator interface {
 	Validate(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 }
 
-// PolicyReader is a PreFilterPlugin for which UnschedulableAndUnresolvable is a mistake in the
-// SelectionPolicies of the Placement, not in the Placement.
-type PolicyReader interface {
-	// ReadsPolicy has no effect: it marks the plugin.
-	ReadsPolicy()
-}
-
-// PolicyValidator is a PreFilterPlugin that finds the mistakes of SelectionPolicies.
-type PolicyValidator interface {
-	// ValidatePolicy is Validate for a SelectionPolicy.
-	ValidatePolicy(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList
-}
-
 // Preparer is a PreFilterPlugin with long work that needs no cycle, for example compiling
 // expressions, or what an unfinished PreFilter has left. The work is done outside cycles; until
 // then PreFilter returns Unfinished. Simulations do not call Prepare.
@@ -121,14 +78,6 @@ type Preparer interface {
 	// Prepare works until yield returns true. It returns false if the next cycle needs more of it.
 	// One Placement is prepared at a time.
 	Prepare(pl *v1alpha1.Placement, yield func() bool) (done bool)
-}
-
-// PolicyPreparer is a Preparer for the SelectionPolicy of a Placement.
-type PolicyPreparer interface {
-	// PolicyPrepared is Prepared for a policy.
-	PolicyPrepared(policy *berthv1alpha1.SelectionPolicy) bool
-	// PreparePolicy is Prepare for a policy.
-	PreparePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) (done bool)
 }
 
 // Forgetter is a Plugin that keeps data per Placement from attempt to attempt.
@@ -155,36 +104,6 @@ type FilterPlugin interface {
 	Filter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) *Status
 }
 
-// FilterFinisher is a FilterPlugin that decides after all filters whether the attempt continues.
-type FilterFinisher interface {
-	FilterPlugin
-	// FinishFilter runs once, after Filter of all candidates and before PostFilter. Pending ends
-	// the attempt: the published decision stays, and the attempt is repeated soon. Other codes
-	// except Success are Errors.
-	FinishFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
-}
-
-// ForcedRemovalPlugin is a FilterPlugin whose exclusion of a published cluster may force its
-// removal: the Placement cannot keep the cluster until its replacement is published. Such plugins
-// run after all other filters: numberOfClusters absent, a cluster that they exclude without forcing
-// its removal still counts as desired.
-type ForcedRemovalPlugin interface {
-	FilterPlugin
-	// ForcesRemoval reports whether the removal of a cluster is forced. If only an edit of the
-	// Placement made it a reason, the removal is voluntary. It needs no PreFilter.
-	ForcesRemoval(state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) Forcing
-}
-
-// Forcing is what forces the removal of a cluster.
-type Forcing struct {
-	// Forces is true if anything does.
-	Forces bool
-	// Since is when the cluster got it; zero if unknown.
-	Since time.Time
-	// Ended is true if the spec kept the cluster in spite of it for some time, which has ended.
-	Ended bool
-}
-
 // Relaxer is a FilterPlugin that can suggest changes with which a cluster would pass. Only
 // explanations call it. The engine checks each suggestion by deciding again.
 type Relaxer interface {
@@ -205,8 +124,8 @@ type Relaxation struct {
 	WithoutPeers []string
 }
 
-// ClusterReader is a PreFilter, Filter or Score plugin, or a SelectionReporter, that declares which
-// properties of clusters it reads. Sets, taints, and the labels, claims and scores that the
+// ClusterReader is a PreFilter, Filter or Score plugin, or one with ReportSelection, that declares
+// which properties of clusters it reads. Sets, taints, and the labels, claims and scores that the
 // Placement's spec names are implied. Without it, a plugin counts as reading everything: each
 // change of a cluster, also of its conditions, then starts an attempt for every Placement that may
 // use the cluster.
@@ -254,35 +173,6 @@ type ExcludedBy struct {
 	Clusters int
 }
 
-// SelectionReporter is a PostFilterPlugin that reports on the selection in a condition of the
-// Placement. The condition never changes the decision.
-type SelectionReporter interface {
-	PostFilterPlugin
-	// ReportSelection runs after Select, unless nothing was decided, and not in trials. It must not
-	// block, and returns at the latest when ShouldYield does. A nil condition removes the one that
-	// the plugin set before. If done is false, that one stays.
-	ReportSelection(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, selected *Selected) (condition *metav1.Condition, done bool)
-}
-
-// Selected is the result of Select. It is valid during the call of ReportSelection.
-type Selected struct {
-	// Clusters are the indexes of the selected clusters.
-	Clusters Bitset
-	// Decided is false if nothing was decided. Satisfied and Why are status and message of the
-	// condition PlacementSatisfied.
-	Decided   bool
-	Satisfied bool
-	Why       string
-	// Missing counts the wanted clusters that are not selected. OnlyFiltered is true if they are
-	// missing only because filters exclude the other candidates, or because there are none.
-	Missing      int
-	OnlyFiltered bool
-	// Excluded counts the candidates that each filter excluded, as Filtered does.
-	Excluded func() []ExcludedBy
-	// Without selects again, with the same scores, without the clusters with these indexes.
-	Without func(lost Bitset) *Selected
-}
-
 // Intent describes why a selection is not as asked for. The controller reports it in an event on
 // the Placement; a simulation shows it.
 type Intent struct {
@@ -312,18 +202,12 @@ type ScorePlugin interface {
 	Score(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) (int64, *Status)
 }
 
-// NormalizeScorer is a ScorePlugin that scales its scores after all clusters are scored.
+// NormalizeScorer is a ScorePlugin that scales its scores after all clusters are scored. It is part
+// of the point Score, as ScoreExtensions is in kube-scheduler.
 type NormalizeScorer interface {
 	// NormalizeScore changes scores in place. They are in the order of the feasible clusters;
 	// NoScore marks a cluster without a score.
 	NormalizeScore(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, scores []int64) *Status
-}
-
-// CoordinateScorer is a ScorePlugin that a Placement may list several times, each time with another
-// coordinate.
-type CoordinateScorer interface {
-	// ForAddOn returns the scorer of one coordinate. Its Name is unique for the coordinate.
-	ForAddOn(coordinate v1alpha1.AddOnScore) ScorePlugin
 }
 
 // ReservePlugin counts changes before Permit until they are published or end otherwise.
@@ -341,13 +225,6 @@ type ReservePlugin interface {
 	Unreserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal)
 }
 
-// PermittedCounter is a ReservePlugin that counts only changes that are permitted: Unreserve is
-// also called while a change is held or waits.
-type PermittedCounter interface {
-	ReservePlugin
-	CountsPermitted()
-}
-
 // PermitPlugin permits a change, denies it, or holds it.
 type PermitPlugin interface {
 	Plugin
@@ -358,21 +235,6 @@ type PermitPlugin interface {
 	// attempt for the Placement calls Permit again for a held change. If it is not Approved, Permit
 	// is also called as if it were, because the message says whether an approval helps.
 	Permit(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) (*Status, time.Duration)
-}
-
-// ForcedRemovalPermitter is a PermitPlugin that permits forced removals (Proposal.Forced) even
-// while it holds the change. If only such plugins hold a change, its forced removals are published
-// as a change of their own.
-type ForcedRemovalPermitter interface {
-	PermitPlugin
-	PermitsForcedRemovals()
-}
-
-// HoldRenewer is a PermitPlugin whose hold does not expire: if it still holds the change when the
-// timeout has passed, the hold begins again.
-type HoldRenewer interface {
-	PermitPlugin
-	RenewsHolds()
 }
 
 // TransitionPlugin limits how much of a permitted change is published in one step. The engine
@@ -415,16 +277,6 @@ type BindPlugin interface {
 	// fails. A failed attempt is repeated with backoff. A Proposal that changes nothing is passed,
 	// too, so that its pages can be repaired, unless the attempt is skipped (see Rechecker).
 	Bind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
-}
-
-// BindVerifier is a BindPlugin whose failed writes may have succeeded, because only the response
-// was lost.
-type BindVerifier interface {
-	BindPlugin
-	// Verify reads the pages whose last write failed and returns them by name; nil for a page that
-	// does not exist. It is called before anything is recorded or published. If it returns pages or
-	// an error, the Placement is decided again.
-	Verify(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error)
 }
 
 // PostBindPlugin receives each published Proposal, except one that Restores. A call can be lost,

@@ -26,7 +26,7 @@ type Proposal struct {
 	// namespace.
 	Revoked bool
 	// Forced is true if the change only removes clusters that the Placement cannot keep: revoked,
-	// deleted, or excluded by a ForcedRemovalPlugin that forces it.
+	// deleted, or excluded by a filter that forces it (ForcesRemoval).
 	Forced bool
 	// Partial is true if the Proposal is one step of a change, and the change continues after it.
 	Partial bool
@@ -91,10 +91,10 @@ type Leaving struct {
 	// Cluster is nil if the cluster was deleted.
 	Cluster *Cluster
 	// Forced is true if the Placement cannot keep the cluster: it is deleted, in no usable set any
-	// more, or excluded by a ForcedRemovalPlugin that forces it.
+	// more, or excluded by a filter that forces it (ForcesRemoval).
 	Forced bool
 	// OtherwiseQualifies is true if the cluster would qualify if it were not tainted or evicted:
-	// only a ForcedRemovalPlugin excludes it.
+	// only a filter with ForcesRemoval excludes it.
 	OtherwiseQualifies bool
 	// Rank is the position in the ranking of all clusters that qualify, from 1; 0 if the cluster
 	// does not qualify.

@@ -59,7 +59,7 @@ func (a *planner) reserveAgain(ctx context.Context) {
 // answer. It returns the last panic.
 func Reserve(ctx context.Context, profile *plugins.Profile, state *framework.CycleState, p *framework.Proposal) (failure *framework.Status) {
 	for _, plugin := range profile.Reserve {
-		if countsPermitted(plugin) {
+		if profile.Traits(plugin.Name()).CountsPermitted {
 			continue
 		}
 		panicked := plugins.Call(ctx, "Reserve", plugin, func() *framework.Status {

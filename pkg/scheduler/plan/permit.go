@@ -62,11 +62,6 @@ func (v Verdict) orFailed(failure *framework.Status) Verdict {
 // Permit does: an approval must not fail because another change took it.
 func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
 
-func countsPermitted(plugin framework.ReservePlugin) bool {
-	_, is := plugin.(framework.PermittedCounter)
-	return is
-}
-
 // permit runs the Permit plugins. A change that was permitted before is completed without asking
 // again.
 func (a *planner) permit(ctx context.Context, m *Move) Verdict {
@@ -99,7 +94,7 @@ func (a *planner) permit(ctx context.Context, m *Move) Verdict {
 		delete(waits, plugin)
 	}
 	for plugin, until := range m.HeldBy {
-		if until.After(a.Snapshot.Now) || !holderIs[framework.HoldRenewer](a, plugin) {
+		if until.After(a.Snapshot.Now) || !a.Profile.Traits(plugin).RenewsHolds {
 			deadlines[plugin] = until
 		}
 	}
@@ -126,14 +121,6 @@ func (a *planner) heldAfterApproval(ctx context.Context, p *framework.Proposal, 
 	}
 	slices.Sort(names)
 	return names
-}
-
-// holderIs reports whether the Permit plugin of a name implements T.
-func holderIs[T framework.PermitPlugin](a *planner, plugin string) bool {
-	return slices.ContainsFunc(a.Profile.Permit, func(p framework.PermitPlugin) bool {
-		_, is := p.(T)
-		return is && p.Name() == plugin
-	})
 }
 
 // resolvePermit combines the plugins' answers into Permitted, Held, Rejected or Expired.
@@ -244,7 +231,7 @@ func (a *planner) unreserve(ctx context.Context, p *framework.Proposal, onlyPerm
 // not run, or only of those that count permitted changes. It returns the panics.
 func Unreserve(ctx context.Context, profile *plugins.Profile, state *framework.CycleState, p *framework.Proposal, onlyPermitted bool) (panics []*framework.Status) {
 	for _, plugin := range slices.Backward(profile.Reserve) {
-		if onlyPermitted && !countsPermitted(plugin) {
+		if onlyPermitted && !profile.Traits(plugin.Name()).CountsPermitted {
 			continue
 		}
 		panicked := plugins.Call(ctx, "Unreserve", plugin, func() *framework.Status {

@@ -294,7 +294,7 @@ func (a *planner) publishAlone(m *Move, v Verdict) {
 // forcedPermitted reports whether all plugins that hold the change permit forced removals.
 func (a *planner) forcedPermitted() bool {
 	for _, plugin := range a.heldBy {
-		if !holderIs[framework.ForcedRemovalPermitter](a, plugin) {
+		if !a.Profile.Traits(plugin).PermitsForcedRemovals {
 			return false
 		}
 	}

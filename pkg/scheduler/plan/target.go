@@ -265,11 +265,11 @@ func (a *planner) forcedRemovals() (forced []string) {
 	return forced
 }
 
-func (a *planner) forcingFilters() []framework.ForcedRemovalPlugin {
-	var filters []framework.ForcedRemovalPlugin
+func (a *planner) forcingFilters() []framework.FilterPlugin {
+	var filters []framework.FilterPlugin
 	for _, plugin := range a.Profile.Filter {
-		if f, forces := plugin.(framework.ForcedRemovalPlugin); forces {
-			filters = append(filters, f)
+		if a.Profile.Traits(plugin.Name()).ForcesRemoval != nil {
+			filters = append(filters, plugin)
 		}
 	}
 	return filters
@@ -284,12 +284,13 @@ func (a *planner) describeLeaving(names []string) []framework.Leaving {
 		all[i] = framework.Leaving{Name: name, Cluster: c, Forced: c == nil || !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c)}
 	}
 	for _, f := range a.forcingFilters() {
+		forces := a.Profile.Traits(f.Name()).ForcesRemoval
 		a.recovered(plugins.Call(context.Background(), "ForcesRemoval", f, func() *framework.Status {
 			for i := range all {
 				if all[i].Forced {
 					continue
 				}
-				forcing := f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
+				forcing := forces(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
 				all[i].Forced = forcing.Forces && !a.causedByEdit(all[i].Name, forcing)
 			}
 			return nil

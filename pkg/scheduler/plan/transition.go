@@ -313,7 +313,7 @@ func (a *planner) leaving() []framework.Leaving {
 // onlyForced reports whether only a filter that forces removals excludes a cluster.
 func (a *planner) onlyForced(c *framework.Cluster) bool {
 	by := a.ExcludedByPlugin(c.Index)
-	return by != "" && a.MayPin(c.Name) && slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == by })
+	return by != "" && a.MayPin(c.Name) && slices.ContainsFunc(a.forcingFilters(), func(f framework.FilterPlugin) bool { return f.Name() == by })
 }
 
 // part proposes one step of the change.

@@ -37,15 +37,15 @@ type Profile struct {
 	plugins instances
 }
 
-// SetUp calls SetupWithManager of the Starters among the plugins.
+// SetUp calls SetupWithManager of the plugins that have it.
 func (p *Profile) SetUp(ctx context.Context, mgr manager.Manager) error {
 	for _, name := range slices.Sorted(maps.Keys(p.plugins)) {
-		starter, ok := p.plugins[name].(framework.Starter)
-		if !ok {
+		setUp := p.Traits(name).SetupWithManager
+		if setUp == nil {
 			continue
 		}
-		failure := Call(ctx, "SetupWithManager", starter, func() *framework.Status {
-			return framework.AsStatus(starter.SetupWithManager(ctx, mgr))
+		failure := Call(ctx, "SetupWithManager", p.plugins[name], func() *framework.Status {
+			return framework.AsStatus(setUp(ctx, mgr))
 		})
 		if failure != nil {
 			return fmt.Errorf("setting up plugin %w", failure.WithPlugin(name).Err())
@@ -97,7 +97,13 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 }
 
 // instances are the plugins of one profile by name.
-type instances map[string]framework.Plugin
+type instances map[string]Instance
+
+// Instance is a plugin of a profile with what it said of itself.
+type Instance struct {
+	framework.Plugin
+	framework.Traits
+}
 
 func build(ctx context.Context, c *config.Merged, registry framework.Registry, handle *framework.Handle) (instances, error) {
 	plugins := instances{}
@@ -113,20 +119,27 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 	return plugins, errors.Join(errs...)
 }
 
-// buildOne calls the factory of a plugin. A panic is an error.
-func buildOne(ctx context.Context, name string, factory framework.PluginFactory, args json.RawMessage, handle *framework.Handle) (plugin framework.Plugin, err error) {
+// buildOne calls the factory of a plugin, and Describe. A panic is an error.
+func buildOne(ctx context.Context, name string, factory framework.PluginFactory, args json.RawMessage, handle *framework.Handle) (i Instance, err error) {
 	failure := CallNamed(ctx, "the factory", func() string { return name }, func() *framework.Status {
-		plugin, err = factory(ctx, args, handle)
-		switch value := reflect.ValueOf(plugin); {
+		i.Plugin, err = factory(ctx, args, handle)
+		switch value := reflect.ValueOf(i.Plugin); {
 		case err != nil:
-		case plugin == nil || value.Kind() == reflect.Pointer && value.IsNil():
+		case i.Plugin == nil || value.Kind() == reflect.Pointer && value.IsNil():
 			err = fmt.Errorf("the factory of %s returned nil", name)
-		case plugin.Name() != name:
-			err = fmt.Errorf("its Name is %q", plugin.Name())
+		case i.Name() != name:
+			err = fmt.Errorf("its Name is %q", i.Name())
 		}
 		return nil
 	})
-	return plugin, cmp.Or(err, failure.Err())
+	if describer, ok := i.Plugin.(framework.Describer); ok && err == nil && failure == nil {
+		failure = Call(ctx, "Describe", i, func() *framework.Status {
+			i.Traits = describer.Describe()
+			err = i.Check()
+			return nil
+		})
+	}
+	return i, cmp.Or(err, failure.Err())
 }
 
 // pointOf reports whether a plugin implements an extension point.
@@ -151,7 +164,7 @@ func is[T framework.Plugin](plugin framework.Plugin) bool {
 	return ok
 }
 
-func (i instances) implements(name string, point config.Point) bool { return pointOf[point](i[name]) }
+func (i instances) implements(name string, at config.Point) bool { return pointOf[at](i[name].Plugin) }
 
 // newProfile creates a profile. Each plugin implements the points at which it is listed.
 func newProfile(name string, at map[config.Point][]config.Plugin, plugins instances) *Profile {
@@ -180,7 +193,7 @@ func newProfile(name string, at map[config.Point][]config.Plugin, plugins instan
 func ordered[T framework.Plugin](names []config.Plugin, plugins instances) []T {
 	list := make([]T, 0, len(names))
 	for _, name := range names {
-		list = append(list, plugins[name.Name].(T))
+		list = append(list, plugins[name.Name].Plugin.(T))
 	}
 	return list
 }
@@ -195,29 +208,18 @@ func (p *Profile) ScorePlugin(name string) framework.ScorePlugin {
 	return nil
 }
 
-// PreFilters reports whether the profile has a PreFilter plugin with a name.
-func (p *Profile) PreFilters(name string) bool {
-	return slices.ContainsFunc(p.PreFilter, func(plugin framework.PreFilterPlugin) bool { return plugin.Name() == name })
-}
+// Traits returns the Traits of the plugin with a name.
+func (p *Profile) Traits(name string) framework.Traits { return p.plugins[name].Traits }
 
-// Filters reports whether the profile has a Filter plugin with a name.
-func (p *Profile) Filters(name string) bool {
-	return slices.ContainsFunc(p.Filter, func(plugin framework.FilterPlugin) bool { return plugin.Name() == name })
+// Has reports whether a list has a plugin with a name.
+func Has[T framework.Plugin](plugins []T, name string) bool {
+	return slices.ContainsFunc(plugins, func(p T) bool { return p.Name() == name })
 }
 
 // Forget drops what the plugins keep for a Placement.
 func (p *Profile) Forget(key types.NamespacedName) {
-	for _, plugin := range p.PreFilter {
-		forget(plugin, key)
-	}
-	for _, plugin := range p.Reserve {
-		forget(plugin, key)
-	}
-	for _, plugin := range p.Permit {
-		forget(plugin, key)
-	}
-	for _, plugin := range p.Bind {
-		forget(plugin, key)
+	for _, name := range slices.Sorted(maps.Keys(p.plugins)) {
+		forget(p.plugins[name].Plugin, key)
 	}
 }
 
@@ -226,8 +228,7 @@ func (p *Profile) Forget(key types.NamespacedName) {
 func (p *Profile) ForgetPrepared(key types.NamespacedName) {
 	for _, plugin := range p.PreFilter {
 		_, prepares := plugin.(framework.Preparer)
-		_, preparesPolicies := plugin.(framework.PolicyPreparer)
-		if prepares || preparesPolicies {
+		if prepares || p.Traits(plugin.Name()).PreparePolicy != nil {
 			forget(plugin, key)
 		}
 	}
@@ -244,11 +245,10 @@ func forget(plugin framework.Plugin, key types.NamespacedName) {
 }
 
 // Counters returns the Reserve plugins that count over several attempts.
-func (p *Profile) Counters() []framework.Counter {
-	var all []framework.Counter
+func (p *Profile) Counters() (all []Instance) {
 	for _, plugin := range p.Reserve {
-		if counter, ok := plugin.(framework.Counter); ok {
-			all = append(all, counter)
+		if i := p.plugins[plugin.Name()]; i.Counts != nil {
+			all = append(all, i)
 		}
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
@@ -28,6 +29,8 @@ type (
 	filter    struct{ bare }
 	scorer    struct{ bare }
 	publisher struct{ bare }
+	// undescribed panics in Describe.
+	undescribed struct{ bare }
 )
 
 func (b bare) Name() string { return b.name }
@@ -41,6 +44,16 @@ func (filter) Filter(context.Context, *framework.CycleState, *v1alpha1.Placement
 func (scorer) Score(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (int64, *framework.Status) {
 	return 0, nil
 }
+
+func (undescribed) Describe() framework.Traits { panic("boom") }
+
+// partly is a plugin with Traits.
+type partly struct {
+	filter
+	traits framework.Traits
+}
+
+func (p partly) Describe() framework.Traits { return p.traits }
 
 func (publisher) Bind(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
 	return nil
@@ -72,6 +85,17 @@ func stubs(built map[string]int) (framework.Registry, config.Profile) {
 		return (*bare)(nil), nil
 	}
 	registry["panicking"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { panic("boom") }
+	registry["undescribed"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+		return undescribed{bare{"undescribed"}}, nil
+	}
+	for name, traits := range map[string]framework.Traits{
+		"halfCounts":   {Counter: framework.Counter{Recount: func([]*berthv1alpha1.PlacementChange) {}}},
+		"halfPrepares": {PreparePolicy: func(*berthv1alpha1.SelectionPolicy, func() bool) bool { return true }},
+	} {
+		registry[name] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+			return partly{filter{bare{name}}, traits}, nil
+		}
+	}
 	registry["failing"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
 		return nil, errors.New("broken")
 	}
@@ -181,7 +205,7 @@ func TestDefaultProfile(t *testing.T) {
 }
 
 func TestNewProfilesRefuses(t *testing.T) {
-	const known = `supported values: "bar", "bare", "cost", "failing", "foo", "misnamed", "nil", "panicking", "publish", "sort", "sort2", "typedNil"`
+	const known = `supported values: "bar", "bare", "cost", "failing", "foo", "halfCounts", "halfPrepares", "misnamed", "nil", "panicking", "publish", "sort", "sort2", "typedNil", "undescribed"`
 	tests := map[string]struct{ file, want string }{
 		"names of no plugin": {
 			file: "- {plugins: {filter: {enabled: [{name: foo}, {name: baz}]}, multiPoint: {disabled: [{name: qux}]}}, pluginConfig: [{name: quux}]}",
@@ -206,9 +230,15 @@ func TestNewProfilesRefuses(t *testing.T) {
 			want: "profiles[0]: building plugin failing: broken\nprofiles[0]: building plugin misnamed: its Name is \"other\"",
 		},
 		"factories without a result": {
-			file: "- {plugins: {filter: {enabled: [{name: nil}, {name: typedNil}, {name: panicking}]}}, pluginConfig: [{name: nil, args: {a: b}}]}",
+			file: "- {plugins: {filter: {enabled: [{name: nil}, {name: typedNil}, {name: panicking}, {name: undescribed}]}}, pluginConfig: [{name: nil, args: {a: b}}]}",
 			want: "profiles[0].pluginConfig[0].args: the factory of nil returned nil\nprofiles[0]: building plugin typedNil: the factory of typedNil returned nil\n" +
-				"profiles[0]: building plugin panicking: panicking: panic in the factory: boom",
+				"profiles[0]: building plugin panicking: panicking: panic in the factory: boom\n" +
+				"profiles[0]: building plugin undescribed: undescribed: panic in Describe: boom",
+		},
+		"plugins with only a part of what belongs together": {
+			file: "- {plugins: {filter: {enabled: [{name: halfCounts}, {name: halfPrepares}]}}}",
+			want: "profiles[0]: building plugin halfCounts: its Describe returned only some functions of Counter\n" +
+				"profiles[0]: building plugin halfPrepares: its Describe returned only one of PolicyPrepared and PreparePolicy",
 		},
 		"plugins of two profiles that cannot be built": {
 			file: "- {plugins: {filter: {enabled: [{name: failing}]}}}\n- {name: b, plugins: {filter: {enabled: [{name: misnamed}]}}}",

@@ -68,11 +68,11 @@ func startForger(dataDir string) *forger {
 }
 
 var _ = Describe("The local hub with queues", func() {
-	It("stores no forged identity while it stops and starts, and keeps its queues without --queue-config", func(ctx SpecContext) {
+	It("stores no forged identity while it stops and starts, and keeps its queues without --queue-file", func(ctx SpecContext) {
 		dataDir := filepath.Join(GinkgoT().TempDir(), "data")
 		queues := filepath.Join(GinkgoT().TempDir(), "queues.yaml")
 		Expect(os.WriteFile(queues, []byte("partitions: [{name: default, queues: [{name: root, queues: [{name: a}]}]}]\n"), 0o600)).To(Succeed())
-		running := up(dataDir, "--queue-config", queues)
+		running := up(dataDir, "--queue-file", queues)
 		forging := startForger(dataDir)
 		// goesOn waits until the forger was refused once more, which is after all that was done
 		// before.
@@ -83,7 +83,7 @@ var _ = Describe("The local hub with queues", func() {
 				return fmt.Sprintf("%d forgeries are stored", forging.stored.Load())
 			})
 		}
-		for _, flags := range [][]string{{"--queue-config", queues}, nil} {
+		for _, flags := range [][]string{{"--queue-file", queues}, nil} {
 			By(fmt.Sprintf("starting again with %q", flags))
 			goesOn()
 			unanswered := forging.unanswered.Load()

@@ -27,6 +27,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/controllers/housekeeping"
 	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/fixture"
@@ -40,7 +41,7 @@ type inventory struct {
 }
 
 // start runs the controller with the permissions of its service account until stop.
-func (h *inventory) start(profiles controllers.ClusterProfileOptions, args string) {
+func (h *inventory) start(profiles housekeeping.ClusterProfileOptions, args string) {
 	GinkgoHelper()
 	o := controllers.Options{Housekeeping: []string{"*", "cluster-profile"}, ClusterProfiles: profiles}
 	if args != "" {
@@ -59,7 +60,7 @@ func (h *inventory) stop() {
 }
 
 // restart runs the controller with other flags until the spec ends.
-func (h *inventory) restart(profiles controllers.ClusterProfileOptions, args string) {
+func (h *inventory) restart(profiles housekeeping.ClusterProfileOptions, args string) {
 	GinkgoHelper()
 	h.stop()
 	h.start(profiles, args)
@@ -69,7 +70,7 @@ func (h *inventory) restart(profiles controllers.ClusterProfileOptions, args str
 	})
 }
 
-var inFleet = controllers.ClusterProfileOptions{Namespaces: []string{"fleet"}}
+var inFleet = housekeeping.ClusterProfileOptions{Namespaces: []string{"fleet"}}
 
 // profile is a ClusterProfile.
 func profile(namespace, name string) *unstructured.Unstructured {
@@ -281,7 +282,7 @@ var _ = Describe("ManagedClusters of ClusterProfiles", Ordered, func() {
 	})
 
 	It("go to the first of two profiles with one name", func(ctx SpecContext) {
-		h.restart(controllers.ClusterProfileOptions{Namespaces: []string{"fleet", "other"}}, "")
+		h.restart(housekeeping.ClusterProfileOptions{Namespaces: []string{"fleet", "other"}}, "")
 		first := h.add(ctx, "other", "twice", "twice")
 		second := profile("fleet", "twice")
 		Expect(h.Create(ctx, second)).To(Succeed())
@@ -329,7 +330,7 @@ var _ = Describe("ManagedClusters of ClusterProfiles", Ordered, func() {
 
 		It("another namespace, and one that does not exist", func(ctx SpecContext) {
 			h.stop()
-			h.start(controllers.ClusterProfileOptions{Namespaces: []string{"other", "flete"}}, "")
+			h.start(housekeeping.ClusterProfileOptions{Namespaces: []string{"other", "flete"}}, "")
 			p := h.add(ctx, "other", "there", "there")
 			Expect(h.Delete(ctx, p)).To(Succeed())
 			Eventually(h.cluster(ctx, "there")).Should(Equal("absent"))
@@ -382,7 +383,7 @@ var _ = Describe("ManagedClusters of ClusterProfiles", Ordered, func() {
 
 	It("have qualified names; those made before keep theirs", func(ctx SpecContext) {
 		old := h.add(ctx, "fleet", "old", "old")
-		h.restart(controllers.ClusterProfileOptions{Namespaces: []string{"fleet", "other"}, Qualified: true}, "")
+		h.restart(housekeeping.ClusterProfileOptions{Namespaces: []string{"fleet", "other"}, Qualified: true}, "")
 		same, long := h.add(ctx, "other", "old", "other.old"), profile("fleet", strings.Repeat("a", 250))
 		Expect(h.Create(ctx, long)).To(Succeed())
 		Eventually(h.notes(ctx, long)).Should(ConsistOf(And(HavePrefix(`InvalidClusterName: "fleet.aaaa`), ContainSubstring("no more than 253"))))
@@ -487,7 +488,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]
 		pages, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "multicluster", "role.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		h.ApplyYAML(ctx, string(pages))
-		h.restart(controllers.ClusterProfileOptions{Namespaces: []string{"fleet", "other"}, Qualified: true}, "clusterProfiles: {enabled: true, names: qualified}")
+		h.restart(housekeeping.ClusterProfileOptions{Namespaces: []string{"fleet", "other"}, Qualified: true}, "clusterProfiles: {enabled: true, names: qualified}")
 		h.ApplyYAML(ctx, `
 {apiVersion: cluster.open-cluster-management.io/v1beta2, kind: ManagedClusterSet, metadata: {name: fleet},
   spec: {clusterSelector: {selectorType: LabelSelector, labelSelector: {matchExpressions: [{key: berth.dev/cluster-profile-namespace, operator: Exists}]}}}}

@@ -122,8 +122,8 @@ var _ = Describe("undo and unpin", func() {
 		Eventually(clustersOf).WithArguments(ctx, pl).Should(Equal(first))
 		Expect(now(ctx, pl).Annotations).To(HaveKeyWithValue(berthv1alpha1.PinnedRevisionAnnotation, "1"))
 		Eventually(func() string { return command("status").out }).Should(ContainSubstring("2 cluster decisions unscheduled; pinned to revision 1"))
-		Expect(command("undo", "--yes", "--to-revision", "9").err).To(ContainSubstring("the clusters of revision 9 of Placement " + string(t) + "/web are not known: it has no record; possible revisions are "))
-		Expect(command("undo", "--yes", "--to-revision", "0").code).To(Equal(misused))
+		Expect(command("undo", "--yes", "--revision", "9").err).To(ContainSubstring("the clusters of revision 9 of Placement " + string(t) + "/web are not known: it has no record; possible revisions are "))
+		Expect(command("undo", "--yes", "--revision", "0").code).To(Equal(misused))
 
 		By("unpinning it")
 		got = command("unpin", "--yes")

@@ -36,7 +36,7 @@ var _ = Describe("resilience", func() {
 		t.place(ctx, fixture.Placement(ns, "two").Number(2), 2)
 		t.place(ctx, fixture.Placement(ns, "gpu").Predicate(fixture.MatchLabel("gpu", "true")).Number(2), 2)
 		before := versions(ctx)
-		report := survey(ctx, same, "--by", "label:gpu")
+		report := survey(ctx, same, "--domains", "label:gpu")
 		Expect(versions(ctx)).To(Equal(before), "nothing is written")
 		Expect(report.By).To(Equal("label:gpu"))
 		byName := map[string]resilience.Placement{}
@@ -51,8 +51,8 @@ var _ = Describe("resilience", func() {
 		Expect(byName["all"].Survived).To(Equal(1))
 		Expect(byName["all"].WithoutDomain).To(Equal(1))
 		Expect(byName["two"].Losses).To(HaveLen(1))
-		survey(ctx, differs, "--by", "label:gpu", "--fail-below", "1")
-		survey(ctx, same, "--by", "cluster", "--fail-below", "1")
+		survey(ctx, differs, "--domains", "label:gpu", "--fail-below", "1")
+		survey(ctx, same, "--domains", "cluster", "--fail-below", "1")
 
 		for i := 1; i <= 2; i++ {
 			Expect(hub.Delete(ctx, fixture.Cluster(t.name(i)).Obj())).To(Succeed())
@@ -81,7 +81,7 @@ var _ = Describe("resilience", func() {
 		Expect(hub.Status().Update(ctx, long)).To(Succeed())
 		Eventually(answer(ctx, ns, "many")).Should(HaveLen(4))
 
-		got := run(ctx, "", "resilience", "-A", "--by", "claim:zone")
+		got := run(ctx, "", "resilience", "-A", "--domains", "claim:zone")
 		Expect(got.code).To(Equal(same), got.err)
 		lines := strings.Split(got.out, "\n")
 		Expect(lines[0]).To(HavePrefix("NAMESPACE"))
@@ -96,7 +96,7 @@ var _ = Describe("resilience", func() {
 		for _, line := range lines {
 			Expect(len(line)).To(BeNumerically("<", 420), line)
 		}
-		report := survey(ctx, differs, "--by", "label:nowhere", "--fail-below", "1")
+		report := survey(ctx, differs, "--domains", "label:nowhere", "--fail-below", "1")
 		Expect(report.Placements).To(HaveLen(4))
 		for _, p := range report.Placements {
 			Expect(p.Domains).To(BeZero())
@@ -104,11 +104,11 @@ var _ = Describe("resilience", func() {
 			Expect(p.Misconfigured).To(Equal(p.Placement == ns+"/broken"))
 		}
 		Expect(report.Placements[3].Message).To(Equal("no cluster that it may use has the label nowhere"))
-		for _, words := range [][]string{{"-A"}, {"-A", "--by", "region"}, {"-A", "--by", "label:"}, {"-A", "--by", "cluster", "--fail-below", "-1"}, {"web", "-A", "--by", "cluster"}} {
+		for _, words := range [][]string{{"-A"}, {"-A", "--domains", "region"}, {"-A", "--domains", "label:"}, {"-A", "--domains", "cluster", "--fail-below", "-1"}, {"web", "-A", "--domains", "cluster"}} {
 			wrong := run(ctx, "", append([]string{"resilience"}, words...)...)
 			Expect(wrong.code).To(Equal(misused), fmt.Sprint(words, wrong.err))
 		}
-		missing := run(ctx, "", "resilience", "nothing", "-n", ns, "--by", "cluster")
+		missing := run(ctx, "", "resilience", "nothing", "-n", ns, "--domains", "cluster")
 		Expect(missing.code).To(Equal(failed))
 		Expect(missing.err).To(ContainSubstring("there is no Placement " + ns + "/nothing"))
 	})

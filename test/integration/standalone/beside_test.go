@@ -26,6 +26,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/crd"
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/controllers/housekeeping"
 	"github.com/berth-dev/berth/pkg/install"
 	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/testhub"
@@ -372,7 +373,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		namespace := beside.namespace(ctx)
 		beside.stopBerth()
 		beside.berth = beside.StartController(controllers.Options{
-			Housekeeping: []string{"cluster-profile"}, ClusterProfiles: controllers.ClusterProfileOptions{Namespaces: []string{namespace}},
+			Housekeeping: []string{"cluster-profile"}, ClusterProfiles: housekeeping.ClusterProfileOptions{Namespaces: []string{namespace}},
 		})
 		DeferCleanup(func() {
 			beside.stopBerth()

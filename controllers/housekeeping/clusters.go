@@ -1,4 +1,4 @@
-package controllers
+package housekeeping
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -32,9 +31,9 @@ type ClusterReconciler struct {
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters,verbs=patch,roleName=berth-housekeeping
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/join,resourceNames=default,verbs=create,roleName=berth-housekeeping
 
-// NewDefaultSetReconciler returns a reconciler that puts clusters without a cluster set label into
+// newDefaultSetReconciler returns a reconciler that puts clusters without a cluster set label into
 // the default set.
-func NewDefaultSetReconciler(c client.Client) *ClusterReconciler {
+func newDefaultSetReconciler(c client.Client) *ClusterReconciler {
 	return &ClusterReconciler{
 		Client:      c,
 		Name:        "cluster-default-set",
@@ -45,12 +44,12 @@ func NewDefaultSetReconciler(c client.Client) *ClusterReconciler {
 	}
 }
 
-// NewTaintTimeReconciler returns a reconciler that sets timeAdded on taints that lack it, because
+// newTaintTimeReconciler returns a reconciler that sets timeAdded on taints that lack it, because
 // tolerationSeconds count from it.
-func NewTaintTimeReconciler(c client.Client, now func() time.Time) *ClusterReconciler {
+func newTaintTimeReconciler(c client.Client, now func() time.Time) *ClusterReconciler {
 	return &ClusterReconciler{
 		Client: c,
-		Name:   "cluster-taint-time",
+		Name:   TaintTime,
 		NeedsUpdate: func(c *v1alpha1.ManagedCluster) bool {
 			return slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool { return t.TimeAdded.IsZero() })
 		},
@@ -64,53 +63,46 @@ func NewTaintTimeReconciler(c client.Client, now func() time.Time) *ClusterRecon
 	}
 }
 
-// NewAvailabilityReconciler returns a reconciler that sets NoSelect taints from the condition
+// newAvailabilityReconciler returns a reconciler that sets NoSelect taints from the condition
 // ManagedClusterConditionAvailable: unavailable for False, unreachable for Unknown, no taint for
 // True. Without the condition it changes nothing.
-func NewAvailabilityReconciler(c client.Client, now func() time.Time) *ClusterReconciler {
+func newAvailabilityReconciler(c client.Client, now func() time.Time) *ClusterReconciler {
 	r := &ClusterReconciler{Client: c, Name: "cluster-availability"}
 	r.NeedsUpdate = func(c *v1alpha1.ManagedCluster) bool {
-		wanted, known := availabilityTaint(c)
-		if !known {
-			return false
-		}
-		found := 0
+		var found []string
 		for _, t := range c.Spec.Taints {
 			if t.SaysUnavailable() {
-				found++
-				if t.Key != wanted {
-					return true
-				}
+				found = append(found, t.Key)
 			}
 		}
-		return wanted != "" && found != 1
+		wanted, known := availabilityTaints(c)
+		return known && !slices.Equal(found, wanted)
 	}
 	r.Update = func(c *v1alpha1.ManagedCluster) {
-		wanted, known := availabilityTaint(c)
+		wanted, known := availabilityTaints(c)
 		if !known {
 			return
 		}
 		c.Spec.Taints = slices.DeleteFunc(c.Spec.Taints, v1alpha1.Taint.SaysUnavailable)
-		if wanted != "" {
-			c.Spec.Taints = append(c.Spec.Taints, v1alpha1.Taint{Key: wanted, Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: metav1.NewTime(now())})
+		for _, key := range wanted {
+			c.Spec.Taints = append(c.Spec.Taints, v1alpha1.Taint{Key: key, Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: metav1.NewTime(now())})
 		}
 	}
 	return r
 }
 
-// availabilityTaint returns the key of the taint that the cluster needs, empty for no taint. known
-// is false if the cluster has no Available condition.
-func availabilityTaint(c *v1alpha1.ManagedCluster) (key string, known bool) {
-	condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
-	switch {
-	case condition == nil:
-		return "", false
-	case condition.Status == metav1.ConditionFalse:
-		return v1alpha1.ManagedClusterTaintUnavailable, true
-	case condition.Status == metav1.ConditionUnknown:
-		return v1alpha1.ManagedClusterTaintUnreachable, true
+// availabilityTaints returns the keys of the taints that the cluster needs: one or none. known is
+// false if the cluster has no Available condition.
+func availabilityTaints(c *v1alpha1.ManagedCluster) (keys []string, known bool) {
+	switch availability(c) {
+	case "":
+		return nil, false
+	case metav1.ConditionFalse:
+		return []string{v1alpha1.ManagedClusterTaintUnavailable}, true
+	case metav1.ConditionUnknown:
+		return []string{v1alpha1.ManagedClusterTaintUnreachable}, true
 	}
-	return "", true
+	return nil, true
 }
 
 // SetUp adds the reconciler to a manager. Only clusters that need the update are queued.
@@ -134,12 +126,12 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	}
 	base := c.DeepCopy()
 	r.Update(&c)
-	return requeueOnConflict(r.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return RequeueOnConflict(r.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
-// requeueOnConflict requeues after a conflict, which is no error: another writer was first. An
+// RequeueOnConflict requeues after a conflict, which is no error: another writer was first. An
 // object that no longer exists needs no retry.
-func requeueOnConflict(err error) (ctrl.Result, error) {
+func RequeueOnConflict(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
 	}

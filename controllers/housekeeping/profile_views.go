@@ -1,4 +1,4 @@
-package controllers
+package housekeeping
 
 import (
 	"cmp"
@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,12 +32,12 @@ var (
 // profileViews lists and watches the ClusterProfiles of some namespaces. A namespace that cannot be
 // read is tried again and again, and keeps what was read of it before.
 type profileViews struct {
+	Options
 	client dynamic.Interface
 	// definition returns the UID of the CustomResourceDefinition.
 	definition func(ctx context.Context) (types.UID, error)
 	// nameOf is the name of a profile's ManagedCluster.
 	nameOf func(types.NamespacedName) string
-	log    logr.Logger
 
 	mu       sync.Mutex
 	profiles map[types.NamespacedName]*clusterProfile
@@ -51,9 +49,9 @@ type profileViews struct {
 	failed map[string]string
 }
 
-func newProfileViews(client dynamic.Interface, definition func(context.Context) (types.UID, error), nameOf func(types.NamespacedName) string, log logr.Logger) *profileViews {
+func newProfileViews(o Options, client dynamic.Interface, definition func(context.Context) (types.UID, error), nameOf func(types.NamespacedName) string) *profileViews {
 	return &profileViews{
-		client: client, definition: definition, nameOf: nameOf, log: log,
+		Options: o, client: client, definition: definition, nameOf: nameOf,
 		profiles: map[types.NamespacedName]*clusterProfile{}, wanted: map[string][]types.NamespacedName{},
 		listed: map[string]bool{}, failed: map[string]string{},
 	}
@@ -81,20 +79,8 @@ func (v *profileViews) wanting(name string) []*clusterProfile {
 	return all
 }
 
-// isWanted is true if a profile wants a ManagedCluster of this name.
-func (v *profileViews) isWanted(name string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.wanted[name]) > 0
-}
-
+// put stores a profile. The caller holds mu.
 func (v *profileViews) put(p *clusterProfile) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.putLocked(p)
-}
-
-func (v *profileViews) putLocked(p *clusterProfile) {
 	if v.profiles[p.NamespacedName] == nil {
 		name := v.nameOf(p.NamespacedName)
 		v.wanted[name] = append(v.wanted[name], p.NamespacedName)
@@ -102,13 +88,8 @@ func (v *profileViews) putLocked(p *clusterProfile) {
 	v.profiles[p.NamespacedName] = p
 }
 
+// remove removes a profile. The caller holds mu.
 func (v *profileViews) remove(key types.NamespacedName) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.removeLocked(key)
-}
-
-func (v *profileViews) removeLocked(key types.NamespacedName) {
 	name := v.nameOf(key)
 	v.wanted[name] = slices.DeleteFunc(v.wanted[name], func(k types.NamespacedName) bool { return k == key })
 	if len(v.wanted[name]) == 0 {
@@ -124,7 +105,7 @@ func (v *profileViews) replace(namespace string, list []*clusterProfile) (gone [
 	present := map[types.NamespacedName]bool{}
 	for _, p := range list {
 		present[p.NamespacedName] = true
-		v.putLocked(p)
+		v.put(p)
 	}
 	for key := range v.profiles {
 		if key.Namespace == namespace && !present[key] {
@@ -132,7 +113,7 @@ func (v *profileViews) replace(namespace string, list []*clusterProfile) (gone [
 		}
 	}
 	for _, key := range gone {
-		v.removeLocked(key)
+		v.remove(key)
 	}
 	v.listed[namespace] = true
 	delete(v.failed, namespace)
@@ -142,7 +123,7 @@ func (v *profileViews) replace(namespace string, list []*clusterProfile) (gone [
 // follow lists and watches the profiles of a namespace until the context ends. changed gets each
 // profile that may have changed.
 func (v *profileViews) follow(ctx context.Context, namespace string, changed func(types.NamespacedName)) {
-	retry := readinessRetry
+	retry := v.Retry
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := v.listAndWatch(ctx, namespace, changed)
@@ -152,8 +133,8 @@ func (v *profileViews) follow(ctx context.Context, namespace string, changed fun
 		if err != nil {
 			v.fail(namespace, err)
 		}
-		if time.Since(began) > readinessRetry.Cap {
-			retry = readinessRetry
+		if time.Since(began) > v.Retry.Cap {
+			retry = v.Retry
 		}
 		select {
 		case <-ctx.Done():
@@ -164,13 +145,13 @@ func (v *profileViews) follow(ctx context.Context, namespace string, changed fun
 
 // fail logs why a namespace cannot be read, once for each reason.
 func (v *profileViews) fail(namespace string, err error) {
-	profileFailures.WithLabelValues(string(cmp.Or(apierrors.ReasonForError(err), metav1.StatusReason("Unknown")))).Inc()
+	v.OnReadFailed(err)
 	v.mu.Lock()
 	known := v.failed[namespace] == err.Error()
 	v.failed[namespace] = err.Error()
 	v.mu.Unlock()
 	if !known {
-		v.log.Info("ClusterProfiles cannot be read, so their ManagedClusters stay as they are", "namespace", namespace, "reason", err.Error())
+		v.Log.Info("ClusterProfiles cannot be read, so their ManagedClusters stay as they are", "namespace", namespace, "reason", err.Error())
 	}
 }
 
@@ -246,7 +227,7 @@ func (s *profileStore) Replace(list []any, _ string) error {
 		profiles = append(profiles, p)
 	}
 	gone := s.views.replace(s.namespace, profiles)
-	s.views.log.Info("ClusterProfiles were listed", "namespace", s.namespace, "profiles", len(profiles))
+	s.views.Log.Info("ClusterProfiles were listed", "namespace", s.namespace, "profiles", len(profiles))
 	for _, key := range gone {
 		s.changed(key)
 	}
@@ -262,23 +243,21 @@ func (s *profileStore) Replace(list []any, _ string) error {
 func (s *profileStore) Add(object any) error { return s.Update(object) }
 
 // Update implements toolscache.ReflectorStore.
-func (s *profileStore) Update(object any) error {
-	p, err := s.read(object)
-	if err != nil {
-		return err
-	}
-	s.views.put(p)
-	s.changed(p.NamespacedName)
-	return nil
-}
+func (s *profileStore) Update(object any) error { return s.change(object, s.views.put) }
 
 // Delete implements toolscache.ReflectorStore.
 func (s *profileStore) Delete(object any) error {
+	return s.change(object, func(p *clusterProfile) { s.views.remove(p.NamespacedName) })
+}
+
+func (s *profileStore) change(object any, change func(*clusterProfile)) error {
 	p, err := s.read(object)
 	if err != nil {
 		return err
 	}
-	s.views.remove(p.NamespacedName)
+	s.views.mu.Lock()
+	change(p)
+	s.views.mu.Unlock()
 	s.changed(p.NamespacedName)
 	return nil
 }

@@ -1,4 +1,4 @@
-package controllers
+package housekeeping
 
 import (
 	"fmt"
@@ -182,10 +182,6 @@ type profileMark struct {
 	profile, crd string
 }
 
-func (p *clusterProfile) mark() profileMark {
-	return profileMark{NamespacedName: p.NamespacedName, profile: string(p.uid), crd: string(p.crd)}
-}
-
 func (m profileMark) text() string {
 	return fmt.Sprintf("%s %s %s", m.NamespacedName, m.profile, m.crd)
 }
@@ -225,7 +221,7 @@ func (p *clusterProfile) describe(c *v1alpha1.ManagedCluster) {
 		}
 	}
 	metav1.SetMetaDataLabel(&c.ObjectMeta, v1alpha1.ClusterProfileNamespaceLabel, p.Namespace)
-	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.ClusterProfileAnnotation, p.mark().text())
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.ClusterProfileAnnotation, profileMark{p.NamespacedName, string(p.uid), string(p.crd)}.text())
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.CopiedLabelsAnnotation, strings.Join(now, ","))
 }
 

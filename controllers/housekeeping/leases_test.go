@@ -1,7 +1,6 @@
-package controllers
+package housekeeping
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,13 +11,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // clusterLease is a lease whose agent's clock is off by skew.
@@ -32,38 +31,33 @@ func clusterLease(cluster string, skew time.Duration) *coordinationv1.Lease {
 // leaseHub is a running ClusterLeaseReconciler with the cluster a, whose agent renews every minute.
 type leaseHub struct {
 	t    *testing.T
-	hub  *memoryHub
-	m    *watchManager
+	hub  *memoryhub.Hub
+	m    *memoryhub.Manager
 	skew time.Duration
 }
 
 func newLeaseHub(t *testing.T, objects ...client.Object) *leaseHub {
 	t.Helper()
 	h := &leaseHub{t: t, hub: newMemoryHub(t, objects...)}
-	h.m = newWatchManager(t, h.hub)
-	if err := (&ClusterLeaseReconciler{Client: h.hub, Hub: h.hub}).SetUp(t.Context(), h.m); err != nil {
-		t.Fatal(err)
-	}
-	h.m.start(t)
+	h.m = memoryhub.NewManager(t, h.hub)
+	h.m.Run(t, (&ClusterLeaseReconciler{Client: h.hub, Hub: h.hub}).SetUp)
 	return h
 }
 
 // appear sends the events of a start: the cluster, and its lease if there is one.
 func (h *leaseHub) appear() {
 	h.t.Helper()
-	h.m.send(h.t, watchEvent{after: h.cluster()})
+	h.m.Send(h.t, memoryhub.Event{After: h.cluster()})
 	var l coordinationv1.Lease
 	if err := h.hub.Get(h.t.Context(), client.ObjectKey{Namespace: "a", Name: v1alpha1.ManagedClusterLeaseName}, &l); err == nil {
-		h.m.send(h.t, watchEvent{after: &l})
+		h.m.Send(h.t, memoryhub.Event{After: &l})
 	}
 }
 
 func (h *leaseHub) cluster() *v1alpha1.ManagedCluster {
 	h.t.Helper()
 	var c v1alpha1.ManagedCluster
-	if err := h.hub.Get(h.t.Context(), client.ObjectKey{Name: "a"}, &c); err != nil {
-		h.t.Fatal(err)
-	}
+	h.hub.MustGet(h.t, client.ObjectKey{Name: "a"}, &c)
 	return &c
 }
 
@@ -71,16 +65,14 @@ func (h *leaseHub) cluster() *v1alpha1.ManagedCluster {
 func (h *leaseHub) renew(lost bool) {
 	h.t.Helper()
 	var l coordinationv1.Lease
-	if err := h.hub.Get(h.t.Context(), client.ObjectKey{Namespace: "a", Name: v1alpha1.ManagedClusterLeaseName}, &l); err != nil {
-		h.t.Fatal(err)
-	}
+	h.hub.MustGet(h.t, client.ObjectKey{Namespace: "a", Name: v1alpha1.ManagedClusterLeaseName}, &l)
 	before := l.DeepCopy()
 	l.Spec.RenewTime = clusterLease("a", h.skew).Spec.RenewTime
 	if err := h.hub.Update(h.t.Context(), &l); err != nil {
 		h.t.Fatal(err)
 	}
 	if !lost {
-		h.m.send(h.t, watchEvent{before: before, after: &l})
+		h.m.Send(h.t, memoryhub.Event{Before: before, After: &l})
 	}
 }
 
@@ -93,7 +85,7 @@ func (h *leaseHub) set(status metav1.ConditionStatus) {
 	if err := h.hub.Status().Update(h.t.Context(), c); err != nil {
 		h.t.Fatal(err)
 	}
-	h.m.send(h.t, watchEvent{before: before, after: c})
+	h.m.Send(h.t, memoryhub.Event{Before: before, After: c})
 }
 
 // available is the condition's status and reason.
@@ -168,17 +160,17 @@ func TestClusterLease(t *testing.T) {
 			pass(time.Minute)
 		}, want: up},
 		"the hub does not answer: agents could not renew, either": {does: func(h *leaseHub) {
-			h.hub.reads["Lease"] = errors.New("down")
+			h.hub.Reads["Lease"] = errors.New("down")
 			pass(10 * time.Minute)
-			delete(h.hub.reads, "Lease")
+			delete(h.hub.Reads, "Lease")
 			pass(time.Minute)
 			h.renew(false)
 			pass(4 * time.Minute)
 		}, want: up},
 		"the hub answers again, and the agent is still away": {does: func(h *leaseHub) {
-			h.hub.reads["Lease"] = errors.New("down")
+			h.hub.Reads["Lease"] = errors.New("down")
 			pass(10 * time.Minute)
-			delete(h.hub.reads, "Lease")
+			delete(h.hub.Reads, "Lease")
 			pass(2*time.Minute - 10*time.Second)
 			if got := h.available(); got != up {
 				h.t.Errorf("before two periods: %s", got)
@@ -190,7 +182,7 @@ func TestClusterLease(t *testing.T) {
 			if err := h.hub.Delete(h.t.Context(), l); err != nil {
 				h.t.Fatal(err)
 			}
-			h.m.send(h.t, watchEvent{before: l})
+			h.m.Send(h.t, memoryhub.Event{Before: l})
 			pass(time.Hour)
 		}, want: up},
 		"the lease was deleted, but the event is late": {does: func(h *leaseHub) {
@@ -202,7 +194,7 @@ func TestClusterLease(t *testing.T) {
 		"another Lease of the namespace": {noLease: true, does: func(h *leaseHub) {
 			l := clusterLease("a", -time.Hour)
 			l.Name = "addon"
-			h.m.send(h.t, watchEvent{after: l})
+			h.m.Send(h.t, memoryhub.Event{After: l})
 			pass(time.Hour)
 		}, want: up},
 	}
@@ -248,7 +240,7 @@ func TestClusterLeaseWaitsForTheClustersOwnPeriod(t *testing.T) {
 		if condition := h.cluster().Status.Conditions[0]; condition.Status != metav1.ConditionTrue {
 			t.Errorf("after one period: %s", condition.Status)
 		}
-		h.m.send(t, watchEvent{before: before, after: after})
+		h.m.Send(t, memoryhub.Event{Before: before, After: after})
 		want := metav1.Condition{
 			Type: v1alpha1.ManagedClusterConditionAvailable, Status: metav1.ConditionUnknown, Reason: "ManagedClusterLeaseUpdateStopped",
 			Message: "Registration agent stopped updating its lease.",
@@ -280,9 +272,11 @@ func TestRenewalsCostNothing(t *testing.T) {
 				events.Update(t.Context(), event.UpdateEvent{ObjectNew: l}, nil)
 			}
 		}
-		if len(r.leases) != clusters || len(h.hub.written) > 0 || len(h.hub.readOf("Lease")) > 0 {
-			t.Errorf("%d leases, writes %q", len(r.leases), h.hub.written)
+		if len(r.leases) != clusters {
+			t.Errorf("%d leases", len(r.leases))
 		}
+		h.hub.CheckWritten(t)
+		h.hub.CheckRead(t, "Lease")
 	})
 }
 
@@ -300,39 +294,14 @@ func TestOtherLeases(t *testing.T) {
 }
 
 func TestClusterLeaseSetUp(t *testing.T) {
-	testSetUp(t, func(ctx context.Context, m ctrl.Manager) error { return (&ClusterLeaseReconciler{}).SetUp(ctx, m) })
+	memoryhub.CheckSetUp(t, (&ClusterLeaseReconciler{}).SetUp)
 }
 
 func TestClusterLeasePatch(t *testing.T) {
-	testPatchAnswers(t, client.ObjectKey{Name: "a"}, fixture.Cluster("a").Obj(), func(c client.Client) func(context.Context, ctrl.Request) (ctrl.Result, error) {
+	memoryhub.CheckPatchAnswers(t, newMemoryHub, client.ObjectKey{Name: "a"}, fixture.Cluster("a").Obj(), func(c client.Client) reconcile.Reconciler {
 		old := clusterLease("a", -time.Hour)
-		hub := newMemoryHub(t, old)
-		r := &ClusterLeaseReconciler{Client: c, Hub: hub, leases: map[string]renewals{
+		return &ClusterLeaseReconciler{Client: c, Hub: newMemoryHub(t, old), leases: map[string]renewals{
 			"a": {renewed: old.Spec.RenewTime.Truncate(time.Microsecond), first: time.Now().Add(-time.Hour)},
 		}}
-		return r.Reconcile
 	})
-}
-
-// TestCachedLeases: only the leases of clusters are cached, with their renewTime alone.
-func TestCachedLeases(t *testing.T) {
-	options, err := cacheOptions(Options{Housekeeping: []string{"*"}}, runtime.NewScheme())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cached := range options.ByObject {
-		if got := cached.Field.String(); got != "metadata.name=managed-cluster-lease" {
-			t.Errorf("the field selector is %s", got)
-		}
-	}
-	full := clusterLease("a", 0)
-	full.Labels, full.Annotations = map[string]string{"a": "b"}, map[string]string{"a": "b"}
-	full.ManagedFields, full.ResourceVersion, full.UID = []metav1.ManagedFieldsEntry{{Manager: "m"}}, "7", "u"
-	full.Spec.HolderIdentity = new("holder")
-	want := clusterLease("a", 0)
-	want.ResourceVersion, want.UID, want.Spec.RenewTime = "7", "u", full.Spec.RenewTime
-	got, err := options.DefaultTransform(full)
-	if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
 }

@@ -17,15 +17,15 @@ import (
 func TestEvictedNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := NewViewer(simulator.Options{}, newLimitedHub(t, &controller{}), nil, "")
-		v.spaces.ctx = t.Context()
-		v.spaces.follow = func(ctx context.Context, _ *Hub, _ string) { <-ctx.Done() }
-		hubOf := func(namespace string) *Hub {
+		v.namespaces.ctx = t.Context()
+		v.namespaces.follow = func(ctx context.Context, _ *LiveWorld, _ string) { <-ctx.Done() }
+		hubOf := func(namespace string) *LiveWorld {
 			t.Helper()
-			shown, err := v.view(t.Context(), "", namespace)
+			shown, err := v.worldOf(t.Context(), "", namespace)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return shown.(*Hub)
+			return shown.(*LiveWorld)
 		}
 		follow := func(namespace string) (text func() string) {
 			h, w := hubOf(namespace), httptest.NewRecorder()

@@ -1,4 +1,4 @@
-package controllers
+package housekeeping
 
 import (
 	"context"
@@ -44,12 +44,7 @@ type ClusterSetReconciler struct{ Client client.Client }
 
 // SetUp adds the reconciler to a manager.
 func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error {
-	err := atStart(func() error {
-		return mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.ManagedCluster{}, exclusiveIndex, func(o client.Object) []string {
-			return []string{o.GetLabels()[v1alpha1.ClusterSetLabel]}
-		})
-	})
-	if err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.ManagedCluster{}, exclusiveIndex, setOfCluster); err != nil {
 		return fmt.Errorf("indexing clusters by set: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -61,6 +56,9 @@ func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) erro
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
+
+// setOfCluster is the index exclusiveIndex.
+func setOfCluster(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.ClusterSetLabel]} }
 
 // membershipChanged accepts the events that can move a cluster into or out of a set.
 var membershipChanged = predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
@@ -102,7 +100,7 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 		!equality.Semantic.DeepEqual(&set.Spec.ClusterSelector, standard) {
 		base := set.DeepCopy()
 		set.Spec.ClusterSelector = *standard
-		return requeueOnConflict(r.Client.Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+		return RequeueOnConflict(r.Client.Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 	}
 	base := set.DeepCopy()
 	condition, count, err := r.condition(ctx, &set)
@@ -114,7 +112,7 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 		return ctrl.Result{}, nil
 	}
 	set.Status.Clusters = &count
-	return requeueOnConflict(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return RequeueOnConflict(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
 // create creates default or global; other deleted sets stay deleted.
@@ -214,7 +212,7 @@ func (r *BindingReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if !v1alpha1.SetCondition(&binding.Status.Conditions, c) {
 		return ctrl.Result{}, nil
 	}
-	return requeueOnConflict(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return RequeueOnConflict(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
 // standardSets queues the default and global sets at the start, so that they are created.

@@ -1,4 +1,4 @@
-package controllers
+package housekeeping
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // crdKind is the kind of CustomResourceDefinitions.
@@ -76,16 +74,12 @@ const (
 // request is the name of a ManagedCluster. It changes only ManagedClusters that it marked, and
 // deletes one only when it knows that its profile was deleted.
 type ClusterProfileReconciler struct {
-	ClusterProfileOptions
+	Options
 	Client client.Client
 	// Hub reads past the cache.
 	Hub client.Reader
 	// Profiles lists and watches ClusterProfiles.
 	Profiles dynamic.Interface
-	// Event sends an event about a ClusterProfile.
-	Event func(corev1.ObjectReference, report.Event)
-	Now   func() time.Time
-	Log   logr.Logger
 
 	views *profileViews
 	mu    sync.Mutex
@@ -106,16 +100,13 @@ type sentEvent struct {
 // SetUp adds the reconciler to a manager.
 func (r *ClusterProfileReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 	r.sent = map[types.NamespacedName]map[string]sentEvent{}
-	r.views = newProfileViews(r.Profiles, r.definition, r.nameOf, r.Log)
-	err := atStart(func() error {
-		return mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.ManagedCluster{}, profileIndex, profileOfCluster)
-	})
-	if err != nil {
+	r.views = newProfileViews(r.Options, r.Profiles, r.definition, r.nameOf)
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.ManagedCluster{}, profileIndex, profileOfCluster); err != nil {
 		return fmt.Errorf("indexing clusters by ClusterProfile: %w", err)
 	}
 	concerned := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		m, marked := markOf(o)
-		if !marked && !r.views.isWanted(o.GetName()) {
+		if !marked && len(r.views.wanting(o.GetName())) == 0 {
 			return nil
 		}
 		requests := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetName()}}}
@@ -146,7 +137,7 @@ type profileSource struct{ *ClusterProfileReconciler }
 // Start implements source.Source. It does not wait for the profiles: a hub without them, or without
 // permission to read them, delays nothing else.
 func (s profileSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	for _, namespace := range s.Namespaces {
+	for _, namespace := range s.ClusterProfiles.Namespaces {
 		go s.views.follow(ctx, namespace, func(key types.NamespacedName) {
 			s.forget(key)
 			for _, name := range s.clustersOf(ctx, key) {
@@ -184,7 +175,7 @@ func (r *ClusterProfileReconciler) clustersOf(ctx context.Context, profile types
 
 // nameOf returns the name of a profile's ManagedCluster.
 func (r *ClusterProfileReconciler) nameOf(profile types.NamespacedName) string {
-	if r.Qualified {
+	if r.ClusterProfiles.Qualified {
 		return profile.Namespace + "." + profile.Name
 	}
 	return profile.Name
@@ -201,7 +192,7 @@ func (r *ClusterProfileReconciler) Reconcile(ctx context.Context, request ctrl.R
 		return ctrl.Result{}, err
 	}
 	owner, marked := markOf(&c)
-	if err := r.refuse(ctx, &c, owner.NamespacedName); err != nil || !marked || !slices.Contains(r.Namespaces, owner.Namespace) {
+	if err := r.refuse(ctx, &c, owner.NamespacedName); err != nil || !marked || !slices.Contains(r.ClusterProfiles.Namespaces, owner.Namespace) {
 		return ctrl.Result{}, err
 	}
 	p, complete := r.views.get(owner.NamespacedName)
@@ -294,7 +285,7 @@ func (r *ClusterProfileReconciler) update(ctx context.Context, c *v1alpha1.Manag
 	p.describe(c)
 	if !equality.Semantic.DeepEqual(base.ObjectMeta, c.ObjectMeta) {
 		if err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-			return requeueOnConflict(err)
+			return RequeueOnConflict(err)
 		}
 	}
 	return r.updateStatus(ctx, c, p)
@@ -309,7 +300,7 @@ func (r *ClusterProfileReconciler) updateStatus(ctx context.Context, c *v1alpha1
 	if equality.Semantic.DeepEqual(base.Status, c.Status) {
 		return ctrl.Result{}, nil
 	}
-	return requeueOnConflict(r.Client.Status().Patch(ctx, c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return RequeueOnConflict(r.Client.Status().Patch(ctx, c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
 // remove deletes a ManagedCluster whose profile was deleted. It asks the API server, because a
@@ -340,7 +331,7 @@ func (r *ClusterProfileReconciler) remove(ctx context.Context, c *v1alpha1.Manag
 	if err == nil {
 		r.Log.Info("A ManagedCluster was deleted with its ClusterProfile", "cluster", c.Name, "profile", owner.NamespacedName)
 	}
-	return requeueOnConflict(err)
+	return RequeueOnConflict(err)
 }
 
 // definition returns the UID of the CustomResourceDefinition of ClusterProfiles.
@@ -369,19 +360,16 @@ func (r *ClusterProfileReconciler) forget(key types.NamespacedName) {
 func (r *ClusterProfileReconciler) warn(p *clusterProfile, reason, note string) {
 	now := r.Now()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	last, known := r.sent[p.NamespacedName][reason]
-	again := !known || last.note != note && now.Sub(last.at) >= eventPause || now.Sub(last.at) >= eventRepeat
-	if again {
-		if r.sent[p.NamespacedName] == nil {
-			r.sent[p.NamespacedName] = map[string]sentEvent{}
-		}
-		r.sent[p.NamespacedName][reason] = sentEvent{note, now}
-	}
-	r.mu.Unlock()
-	if !again {
+	if age := now.Sub(last.at); known && (age < eventPause || last.note == note && age < eventRepeat) {
 		return
 	}
+	if r.sent[p.NamespacedName] == nil {
+		r.sent[p.NamespacedName] = map[string]sentEvent{}
+	}
+	r.sent[p.NamespacedName][reason] = sentEvent{note, now}
 	r.Event(corev1.ObjectReference{
 		APIVersion: profileKind.GroupVersion().String(), Kind: profileKind.Kind, Namespace: p.Namespace, Name: p.Name, UID: p.uid,
-	}, report.Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "MakeCluster", Note: note})
+	}, corev1.EventTypeWarning, reason, "MakeCluster", note)
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// view is a world that requests can read: that of a Hub, or one that does not change.
-type view interface {
+// anyWorld is a world that requests can read: a LiveWorld or a fixedWorld.
+type anyWorld interface {
 	// fleet returns the whole state.
 	fleet() *Fleet
 	// use calls read with the locked world, and with the number of the order of its cells.
@@ -33,32 +33,32 @@ func (w *world) has(q question) bool {
 	return w.inventory.Placement(q.key) != nil && (q.cluster == "" || hasCluster)
 }
 
-// frozenView is a state that does not change.
-type frozenView struct {
+// fixedWorld is a world that does not change.
+type fixedWorld struct {
 	lockedWorld
 	whole *Fleet
 }
 
-func newFrozenView(w *world) *frozenView {
+func newFixedWorld(w *world) *fixedWorld {
 	whole := w.fleet()
-	// Another view must not take the cells of this one for its own.
+	// A page must not use the cells of this world for another one.
 	whole.Version, whole.Rows = 1, rand.Int64N(1<<53)
-	v := &frozenView{whole: whole}
+	v := &fixedWorld{whole: whole}
 	v.world = w
 	return v
 }
 
-func (v *frozenView) fleet() *Fleet { return v.whole }
+func (v *fixedWorld) fleet() *Fleet { return v.whole }
 
-func (v *frozenView) use(read func(*world, int64) error) error {
+func (v *fixedWorld) use(read func(*world, int64) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return read(v.world, v.whole.Rows)
 }
 
-// decide implements view. Columns of a state that does not change are waited for, because there is
-// no Update. A column that another request began may have ended with that.
-func (v *frozenView) decide(ctx context.Context, keys []types.NamespacedName) {
+// decide implements anyWorld. It waits for the columns, because there is no Update. A column that
+// another request began may have ended with that request.
+func (v *fixedWorld) decide(ctx context.Context, keys []types.NamespacedName) {
 	for ctx.Err() == nil {
 		v.mu.Lock()
 		missing := slices.DeleteFunc(slices.Clone(keys), func(key types.NamespacedName) bool {
@@ -76,25 +76,25 @@ func (v *frozenView) decide(ctx context.Context, keys []types.NamespacedName) {
 // errNotRead is the error for a question to a hub that is still being read.
 var errNotRead = errors.New("the hub has not been read yet")
 
-// use implements view.
-func (h *Hub) use(read func(*world, int64) error) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.state.Synced {
-		return fmt.Errorf("%w: %s %s", errNotRead, h.state.State, h.state.Problem)
+// use implements anyWorld.
+func (l *LiveWorld) use(read func(*world, int64) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.state.Synced {
+		return fmt.Errorf("%w: %s %s", errNotRead, l.state.State, l.state.Problem)
 	}
-	return read(h.world, h.rows)
+	return read(l.world, l.rows)
 }
 
-// decide implements view. Columns that take long are decided after it returns.
-func (h *Hub) decide(ctx context.Context, keys []types.NamespacedName) {
-	if h.use(func(*world, int64) error { return nil }) != nil {
+// decide implements anyWorld. Columns that take long are decided after it returns.
+func (l *LiveWorld) decide(ctx context.Context, keys []types.NamespacedName) {
+	if l.use(func(*world, int64) error { return nil }) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, columnsTime)
 	defer cancel()
-	h.decideColumns(ctx, h.ctx, keys, func(key types.NamespacedName) {
-		h.dirty.columns[key] = true
-		h.flushSoon()
+	l.decideColumns(ctx, l.ctx, keys, func(key types.NamespacedName) {
+		l.dirty.columns[key] = true
+		l.flushSoon()
 	})
 }

@@ -1,7 +1,6 @@
-package controllers
+package housekeeping
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -15,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // withoutTransition compares conditions without the time at which they were set.
@@ -75,33 +76,27 @@ func TestClusterSetCondition(t *testing.T) {
 				}
 			}
 			got := &v1alpha1.ManagedClusterSet{}
-			if err := hub.Get(t.Context(), key, got); err != nil {
-				t.Fatal(err)
-			}
+			hub.MustGet(t, key, got)
 			if n := got.Status.Clusters; n == nil || *n > 0 != (tc.want.Status == metav1.ConditionFalse) || *n > 0 && tc.want.Message != fmt.Sprintf("%d ManagedClusters selected", *n) {
 				t.Errorf("%v clusters, want %q", n, tc.want.Message)
 			}
 			if diff := cmp.Diff([]metav1.Condition{tc.want}, got.Status.Conditions, withoutTransition); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{"patch status /s"}, hub.written); diff != "" {
-				t.Errorf("written (-want +got):\n%s", diff)
-			}
+			hub.CheckWritten(t, "patch status /s")
 		})
 	}
 }
 
 func TestClusterSetReconcile(t *testing.T) {
-	testPatchAnswers(t, types.NamespacedName{Name: "s"}, fixture.Set("s"), func(c client.Client) func(context.Context, ctrl.Request) (ctrl.Result, error) {
-		return (&ClusterSetReconciler{Client: c}).Reconcile
-	})
+	memoryhub.CheckPatchAnswers(t, newMemoryHub, types.NamespacedName{Name: "s"}, fixture.Set("s"), func(c client.Client) reconcile.Reconciler { return (&ClusterSetReconciler{Client: c}) })
 	t.Run("clusters cannot be listed", func(t *testing.T) {
 		hub := newMemoryHub(t, fixture.Set("s"))
 		broken := errors.New("broken")
-		hub.lists["ManagedClusterList"] = broken
+		hub.Lists["ManagedClusterList"] = broken
 		result, err := (&ClusterSetReconciler{Client: hub}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "s"}})
-		if !errors.Is(err, broken) || result != (ctrl.Result{}) || len(hub.written) > 0 {
-			t.Errorf("got %v, error %v after %q", result, err, hub.written)
+		if !errors.Is(err, broken) || result != (ctrl.Result{}) || len(hub.Written) > 0 {
+			t.Errorf("got %v, error %v after %q", result, err, hub.Written)
 		}
 	})
 }
@@ -133,15 +128,13 @@ func TestStandardSetsAreCreated(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			hub := newMemoryHub(t)
-			hub.writeError = tc.answer
+			hub.WriteError = tc.answer
 			key := types.NamespacedName{Name: tc.name}
 			result, err := (&ClusterSetReconciler{Client: hub}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 			if !errors.Is(err, tc.wantErr) || result != (ctrl.Result{}) {
 				t.Errorf("got %v, error %v", result, err)
 			}
-			if diff := cmp.Diff(tc.written, hub.written); diff != "" {
-				t.Errorf("written (-want +got):\n%s", diff)
-			}
+			hub.CheckWritten(t, tc.written...)
 			got := &v1alpha1.ManagedClusterSet{}
 			err = hub.Get(t.Context(), key, got)
 			if tc.want == nil {
@@ -185,9 +178,7 @@ func TestStandardSelectorsAreRestored(t *testing.T) {
 				}
 			}
 			got := &v1alpha1.ManagedClusterSet{}
-			if err := hub.Get(t.Context(), client.ObjectKeyFromObject(tc.set), got); err != nil {
-				t.Fatal(err)
-			}
+			hub.MustGet(t, client.ObjectKeyFromObject(tc.set), got)
 			want := tc.set.Spec
 			want.ClusterSelector = tc.want
 			if diff := cmp.Diff(want, got.Spec); diff != "" {
@@ -200,17 +191,14 @@ func TestStandardSelectorsAreRestored(t *testing.T) {
 	}
 }
 
-// deletingCluster is the cluster while it is being deleted.
-func deletingCluster(b fixture.ClusterBuilder) *v1alpha1.ManagedCluster { return b.Deleting().Obj() }
-
 func TestClusterSetSetUp(t *testing.T) {
-	testSetUp(t, func(ctx context.Context, m ctrl.Manager) error { return (&ClusterSetReconciler{}).SetUp(ctx, m) })
-	m := newWatchManager(t, nil)
-	m.indexError = errors.New("no index")
-	if err := (&ClusterSetReconciler{}).SetUp(t.Context(), m); !errors.Is(err, m.indexError) || len(m.added) > 0 {
-		t.Errorf("got error %v, want the indexer's; added: %v", err, m.added)
+	memoryhub.CheckSetUp(t, (&ClusterSetReconciler{}).SetUp)
+	m := memoryhub.NewManager(t, nil)
+	m.IndexError = errors.New("no index")
+	if err := (&ClusterSetReconciler{}).SetUp(t.Context(), m); !errors.Is(err, m.IndexError) || len(m.Added) > 0 {
+		t.Errorf("got error %v, want the indexer's; added: %v", err, m.Added)
 	}
-	if diff := cmp.Diff([]string{"s"}, m.indexes["metadata.labels."+v1alpha1.ClusterSetLabel](fixture.Cluster("c").Set("s").Obj())); diff != "" {
+	if diff := cmp.Diff([]string{"s"}, m.Indexes["metadata.labels."+v1alpha1.ClusterSetLabel](fixture.Cluster("c").Set("s").Obj())); diff != "" {
 		t.Errorf("indexed by (-want +got):\n%s", diff)
 	}
 	generation := func(n int64) *v1alpha1.ManagedClusterSet {
@@ -220,52 +208,43 @@ func TestClusterSetSetUp(t *testing.T) {
 	}
 	cluster := func(set string) fixture.ClusterBuilder { return fixture.Cluster("c").Set(set) }
 	tests := map[string]struct {
-		event watchEvent
+		event memoryhub.Event
 		lists error
 		want  []string
 	}{
-		"a set comes":                      {event: watchEvent{after: generation(1)}, want: []string{"/a"}},
-		"a set goes":                       {event: watchEvent{before: generation(1)}, want: []string{"/a"}},
-		"a set's spec changes":             {event: watchEvent{before: generation(1), after: generation(2)}, want: []string{"/a"}},
-		"a set's status changes":           {event: watchEvent{before: generation(1), after: generation(1)}},
-		"a cluster comes":                  {event: watchEvent{after: cluster("a").Obj()}, want: []string{"/a", "/global", "/selector"}},
-		"a cluster of no known set comes":  {event: watchEvent{after: cluster("z").Obj()}, want: []string{"/global", "/selector"}},
-		"a cluster goes":                   {event: watchEvent{before: cluster("b").Obj()}, want: []string{"/b", "/global", "/selector"}},
-		"a cluster moves":                  {event: watchEvent{before: cluster("a").Obj(), after: cluster("b").Obj()}, want: []string{"/a", "/b", "/global", "/selector"}},
-		"a cluster's taints change":        {event: watchEvent{before: cluster("a").Obj(), after: cluster("a").Taint("x", "", "").Obj()}},
-		"a cluster begins to go":           {event: watchEvent{before: cluster("a").Obj(), after: deletingCluster(cluster("a"))}, want: []string{"/a", "/global", "/selector"}},
-		"a cluster changes while it goes":  {event: watchEvent{before: deletingCluster(cluster("a")), after: deletingCluster(cluster("a"))}},
-		"a cluster comes, the list failed": {event: watchEvent{after: cluster("a").Obj()}, lists: errors.New("broken")},
+		"a set comes":                      {event: memoryhub.Event{After: generation(1)}, want: []string{"/a"}},
+		"a set goes":                       {event: memoryhub.Event{Before: generation(1)}, want: []string{"/a"}},
+		"a set's spec changes":             {event: memoryhub.Event{Before: generation(1), After: generation(2)}, want: []string{"/a"}},
+		"a set's status changes":           {event: memoryhub.Event{Before: generation(1), After: generation(1)}},
+		"a cluster comes":                  {event: memoryhub.Event{After: cluster("a").Obj()}, want: []string{"/a", "/global", "/selector"}},
+		"a cluster of no known set comes":  {event: memoryhub.Event{After: cluster("z").Obj()}, want: []string{"/global", "/selector"}},
+		"a cluster goes":                   {event: memoryhub.Event{Before: cluster("b").Obj()}, want: []string{"/b", "/global", "/selector"}},
+		"a cluster moves":                  {event: memoryhub.Event{Before: cluster("a").Obj(), After: cluster("b").Obj()}, want: []string{"/a", "/b", "/global", "/selector"}},
+		"a cluster's taints change":        {event: memoryhub.Event{Before: cluster("a").Obj(), After: cluster("a").Taint("x", "", "").Obj()}},
+		"a cluster begins to go":           {event: memoryhub.Event{Before: cluster("a").Obj(), After: cluster("a").Deleting().Obj()}, want: []string{"/a", "/global", "/selector"}},
+		"a cluster changes while it goes":  {event: memoryhub.Event{Before: cluster("a").Deleting().Obj(), After: cluster("a").Deleting().Obj()}},
+		"a cluster comes, the list failed": {event: memoryhub.Event{After: cluster("a").Obj()}, lists: errors.New("broken")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := newMemoryHub(t, fixture.Set("a"), fixture.Set("b"), fixture.SelectorSet("selector", onlyNew()))
-				m := newWatchManager(t, hub)
-				if err := (&ClusterSetReconciler{Client: hub}).SetUp(t.Context(), m); err != nil {
-					t.Fatal(err)
-				}
-				m.start(t)
-				if diff := cmp.Diff([]string{"/default", "/global"}, hub.readOf("ManagedClusterSet")); diff != "" {
-					t.Errorf("reconciled at the start (-want +got):\n%s", diff)
-				}
+				m := memoryhub.NewManager(t, hub)
+				m.Run(t, (&ClusterSetReconciler{Client: hub}).SetUp)
+				hub.CheckRead(t, "ManagedClusterSet", "/default", "/global")
 				if tc.lists != nil {
-					hub.lists["ManagedClusterSetList"] = tc.lists
+					hub.Lists["ManagedClusterSetList"] = tc.lists
 				}
-				m.send(t, tc.event)
-				if diff := cmp.Diff(tc.want, hub.readOf("ManagedClusterSet")); diff != "" {
-					t.Errorf("reconciled (-want +got):\n%s", diff)
-				}
+				m.Send(t, tc.event)
+				hub.CheckRead(t, "ManagedClusterSet", tc.want...)
 			})
 		})
 	}
 }
 
 func TestBindingReconcile(t *testing.T) {
-	reconciler := func(c client.Client) func(context.Context, ctrl.Request) (ctrl.Result, error) {
-		return (&BindingReconciler{Client: c}).Reconcile
-	}
-	testPatchAnswers(t, types.NamespacedName{Namespace: "n", Name: "s"}, fixture.Binding("n", "s"), reconciler)
+	reconciler := func(c client.Client) reconcile.Reconciler { return (&BindingReconciler{Client: c}) }
+	memoryhub.CheckPatchAnswers(t, newMemoryHub, types.NamespacedName{Namespace: "n", Name: "s"}, fixture.Binding("n", "s"), reconciler)
 	mismatch := fixture.Binding("n", "s")
 	mismatch.Spec.ClusterSet = "t"
 	broken := errors.New("broken")
@@ -300,12 +279,12 @@ func TestBindingReconcile(t *testing.T) {
 			tc.binding.Generation = 3
 			hub := newMemoryHub(t, append(tc.sets, tc.binding)...)
 			if tc.reads != nil {
-				hub.reads["ManagedClusterSet"] = tc.reads
+				hub.Reads["ManagedClusterSet"] = tc.reads
 			}
 			key := client.ObjectKeyFromObject(tc.binding)
 			// The second time there is nothing to write.
 			for range 2 {
-				if result, err := reconciler(hub)(t.Context(), ctrl.Request{NamespacedName: key}); !errors.Is(err, tc.wantErr) || result != (ctrl.Result{}) {
+				if result, err := reconciler(hub).Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); !errors.Is(err, tc.wantErr) || result != (ctrl.Result{}) {
 					t.Fatalf("got %v, error %v", result, err)
 				}
 			}
@@ -315,57 +294,48 @@ func TestBindingReconcile(t *testing.T) {
 				want, wantWritten = []metav1.Condition{tc.want}, []string{"patch status n/s"}
 			}
 			got := &v1alpha1.ManagedClusterSetBinding{}
-			if err := hub.Get(t.Context(), key, got); err != nil {
-				t.Fatal(err)
-			}
+			hub.MustGet(t, key, got)
 			if diff := cmp.Diff(want, got.Status.Conditions, withoutTransition); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(wantWritten, hub.written); diff != "" {
-				t.Errorf("written (-want +got):\n%s", diff)
-			}
+			hub.CheckWritten(t, wantWritten...)
 		})
 	}
 }
 
 func TestBindingSetUp(t *testing.T) {
-	testSetUp(t, func(ctx context.Context, m ctrl.Manager) error { return (&BindingReconciler{}).SetUp(ctx, m) })
+	memoryhub.CheckSetUp(t, (&BindingReconciler{}).SetUp)
 	generation := func(n int64) *v1alpha1.ManagedClusterSetBinding {
 		binding := fixture.Binding("m", "b")
 		binding.Generation = n
 		return binding
 	}
 	tests := map[string]struct {
-		event watchEvent
+		event memoryhub.Event
 		lists error
 		want  []string
 	}{
-		"a binding comes":                 {event: watchEvent{after: generation(1)}, want: []string{"m/b"}},
-		"a binding goes":                  {event: watchEvent{before: generation(1)}, want: []string{"m/b"}},
-		"a binding's spec changes":        {event: watchEvent{before: generation(1), after: generation(2)}, want: []string{"m/b"}},
-		"a binding's status changes":      {event: watchEvent{before: generation(1), after: generation(1)}},
-		"a set comes":                     {event: watchEvent{after: fixture.Set("s")}, want: []string{"m/s", "n/s"}},
-		"a set goes":                      {event: watchEvent{before: fixture.Set("s")}, want: []string{"m/s", "n/s"}},
-		"a set changes":                   {event: watchEvent{before: fixture.Set("s"), after: fixture.Set("s")}},
-		"a set comes, the list failed":    {event: watchEvent{after: fixture.Set("s")}, lists: errors.New("broken")},
-		"a set comes that has no binding": {event: watchEvent{after: fixture.Set("z")}},
+		"a binding comes":                 {event: memoryhub.Event{After: generation(1)}, want: []string{"m/b"}},
+		"a binding goes":                  {event: memoryhub.Event{Before: generation(1)}, want: []string{"m/b"}},
+		"a binding's spec changes":        {event: memoryhub.Event{Before: generation(1), After: generation(2)}, want: []string{"m/b"}},
+		"a binding's status changes":      {event: memoryhub.Event{Before: generation(1), After: generation(1)}},
+		"a set comes":                     {event: memoryhub.Event{After: fixture.Set("s")}, want: []string{"m/s", "n/s"}},
+		"a set goes":                      {event: memoryhub.Event{Before: fixture.Set("s")}, want: []string{"m/s", "n/s"}},
+		"a set changes":                   {event: memoryhub.Event{Before: fixture.Set("s"), After: fixture.Set("s")}},
+		"a set comes, the list failed":    {event: memoryhub.Event{After: fixture.Set("s")}, lists: errors.New("broken")},
+		"a set comes that has no binding": {event: memoryhub.Event{After: fixture.Set("z")}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := newMemoryHub(t, fixture.Binding("n", "s"), fixture.Binding("m", "s"), fixture.Binding("m", "t"))
 				if tc.lists != nil {
-					hub.lists["ManagedClusterSetBindingList"] = tc.lists
+					hub.Lists["ManagedClusterSetBindingList"] = tc.lists
 				}
-				m := newWatchManager(t, hub)
-				if err := (&BindingReconciler{Client: hub}).SetUp(t.Context(), m); err != nil {
-					t.Fatal(err)
-				}
-				m.start(t)
-				m.send(t, tc.event)
-				if diff := cmp.Diff(tc.want, hub.readOf("ManagedClusterSetBinding")); diff != "" {
-					t.Errorf("reconciled (-want +got):\n%s", diff)
-				}
+				m := memoryhub.NewManager(t, hub)
+				m.Run(t, (&BindingReconciler{Client: hub}).SetUp)
+				m.Send(t, tc.event)
+				hub.CheckRead(t, "ManagedClusterSetBinding", tc.want...)
 			})
 		})
 	}

@@ -1,4 +1,4 @@
-package controllers
+package housekeeping
 
 import (
 	"maps"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestHousekeepers(t *testing.T) {
+func TestSelectLoops(t *testing.T) {
 	all := []string{"cluster-availability", "cluster-default-set", "cluster-lease", "cluster-taint-time", "clusterset", "clustersetbinding"}
 	allowed := slices.Sorted(slices.Values(append(slices.Clone(all), clusterProfileLoop)))
 	without := func(names ...string) []string {
@@ -51,7 +51,7 @@ func TestHousekeepers(t *testing.T) {
 			if tc.names != "" {
 				names = strings.Split(tc.names, ",")
 			}
-			chosen, err := selectHousekeepers(housekeepers(nil, nil, nil, nil, Options{}), names, !tc.ocm)
+			chosen, err := selectLoops(loops(nil, nil, nil, Options{}), names, !tc.ocm)
 			got := ""
 			if err != nil {
 				got = err.Error()

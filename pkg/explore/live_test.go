@@ -98,7 +98,7 @@ func apply(f *Fleet, u *Update) {
 
 // TestSynced: a page can tell a hub without objects from one that was not read.
 func TestSynced(t *testing.T) {
-	hub, err := NewHub(simulator.Options{})
+	hub, err := NewLiveWorld(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestPublishedPages(t *testing.T) {
 				if tc.Published {
 					want = 1
 				}
-				check := func(hub *Hub, want int) {
+				check := func(hub *LiveWorld, want int) {
 					t.Helper()
 					time.Sleep(2 * flushInterval)
 					f := hub.fleet()

@@ -1,4 +1,4 @@
-package controllers
+package housekeeping
 
 import (
 	"context"
@@ -19,14 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 var (
@@ -57,7 +58,7 @@ func (l *liveProfiles) Get(_ context.Context, _ client.ObjectKey, o client.Objec
 // profileLoop is the reconciler on a hub in memory, and the events that it sent.
 type profileLoop struct {
 	*ClusterProfileReconciler
-	hub    *memoryHub
+	hub    *memoryhub.Hub
 	live   *liveProfiles
 	events []string
 	now    time.Time
@@ -67,13 +68,15 @@ func newProfileLoop(t *testing.T, objects ...client.Object) *profileLoop {
 	t.Helper()
 	l := &profileLoop{hub: newMemoryHub(t, objects...), live: &liveProfiles{profile: notFound, uid: "crd"}, now: fixture.Now}
 	l.ClusterProfileReconciler = &ClusterProfileReconciler{
-		ClusterProfileOptions: ClusterProfileOptions{Namespaces: []string{"fleet", "other"}}, Client: l.hub, Hub: l.live,
-		Now: func() time.Time { return l.now }, Log: logr.Discard(),
-		Event: func(o corev1.ObjectReference, e report.Event) {
-			l.events = append(l.events, fmt.Sprintf("%s %s/%s %s %s: %s", o.Kind, o.Namespace, o.Name, e.Type, e.Reason, e.Note))
+		Client: l.hub, Hub: l.live,
+		Options: Options{
+			ClusterProfiles: ClusterProfileOptions{Namespaces: []string{"fleet", "other"}}, Now: func() time.Time { return l.now }, Log: logr.Discard(),
+			Event: func(o corev1.ObjectReference, eventType, reason, _, note string) {
+				l.events = append(l.events, fmt.Sprintf("%s %s/%s %s %s: %s", o.Kind, o.Namespace, o.Name, eventType, reason, note))
+			},
 		},
 	}
-	if err := l.SetUp(t.Context(), newWatchManager(t, l.hub)); err != nil {
+	if err := l.SetUp(t.Context(), memoryhub.NewManager(t, l.hub)); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -143,7 +146,7 @@ func TestClustersStayInDoubt(t *testing.T) {
 			if (err == nil) != (tc.wantErr == "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
 				t.Errorf("got error %v", err)
 			}
-			if diff := cmp.Diff(tc.writes, l.hub.written); diff != "" || (result.RequeueAfter > 0) != tc.again {
+			if diff := cmp.Diff(tc.writes, l.hub.Written); diff != "" || (result.RequeueAfter > 0) != tc.again {
 				t.Errorf("%s, again after %s", diff, result.RequeueAfter)
 			}
 		})
@@ -233,7 +236,7 @@ func TestNewClusters(t *testing.T) {
 				objects = append(objects, tc.has)
 			}
 			l := newProfileLoop(t, objects...)
-			l.Qualified, l.hub.writeError = tc.qualified, tc.refuse
+			l.ClusterProfiles.Qualified, l.hub.WriteError = tc.qualified, tc.refuse
 			l.list(tc.profiles...)
 			if tc.name == "" {
 				tc.name = "a"
@@ -241,7 +244,7 @@ func TestNewClusters(t *testing.T) {
 			if _, err := l.reconcile(t, tc.name); (err != nil) != tc.wantErr {
 				t.Errorf("got error %v", err)
 			}
-			if diff := cmp.Diff(tc.writes, l.hub.written); diff != "" {
+			if diff := cmp.Diff(tc.writes, l.hub.Written); diff != "" {
 				t.Error(diff)
 			}
 			if got := strings.Join(l.events, "\n"); !strings.HasPrefix(got, tc.event) || tc.event == "" && got != "" {
@@ -251,8 +254,8 @@ func TestNewClusters(t *testing.T) {
 				return
 			}
 			// At rest, and the second profile is told.
-			if _, err := l.reconcile(t, "a"); err != nil || len(l.hub.written) != len(tc.writes) {
-				t.Errorf("not at rest: %v, %v", l.hub.written, err)
+			if _, err := l.reconcile(t, "a"); err != nil || len(l.hub.Written) != len(tc.writes) {
+				t.Errorf("not at rest: %v, %v", l.hub.Written, err)
 			}
 			if want := []string{"ClusterProfile fleet/a Warning ClusterNameTaken: ManagedCluster a was made from ClusterProfile other/a"}; !cmp.Equal(l.events, want) {
 				t.Errorf("events %q", l.events)
@@ -290,13 +293,14 @@ func TestProfileViews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{profileResource: "ClusterProfileList"}, profileObject("fleet", "a", nil, nil), profileObject("other", "b", nil, nil))
-		failure, lists := error(notFound), 0
+		failure, failures, lists := error(notFound), 0, 0
+		o := Options{Log: logr.Discard(), Retry: wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}, OnReadFailed: func(error) { failures++ }}
 		definition := func(context.Context) (types.UID, error) { return "crd", failure }
 		hub.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 			lists++
 			return false, nil, nil
 		})
-		views := newProfileViews(hub, definition, func(key types.NamespacedName) string { return key.Name }, logr.Discard())
+		views := newProfileViews(o, hub, definition, func(key types.NamespacedName) string { return key.Name })
 		changed := map[types.NamespacedName]int{}
 		ctx, stop := context.WithCancel(t.Context())
 		defer synctest.Wait()
@@ -305,12 +309,12 @@ func TestProfileViews(t *testing.T) {
 		a := types.NamespacedName{Namespace: "fleet", Name: "a"}
 
 		time.Sleep(10 * time.Second)
-		if p, complete := views.get(a); p != nil || complete || lists != 0 || len(changed) != 0 {
-			t.Fatalf("without a definition: %v %t, %d lists, %v", p, complete, lists, changed)
+		if p, complete := views.get(a); p != nil || complete || failures != 4 || lists != 0 || len(changed) != 0 {
+			t.Fatalf("without a definition: %v %t, %d failures, %d lists, %v", p, complete, failures, lists, changed)
 		}
 		failure = nil
 		time.Sleep(30 * time.Second)
-		if p, complete := views.get(a); p == nil || p.crd != "crd" || !complete || !views.isWanted("a") || views.isWanted("b") {
+		if p, complete := views.get(a); p == nil || p.crd != "crd" || !complete || len(views.wanting("a")) != 1 || len(views.wanting("b")) != 0 {
 			t.Fatalf("listed: %v %t", p, complete)
 		}
 		if diff := cmp.Diff(map[types.NamespacedName]int{a: 1, {Namespace: "fleet"}: 1}, changed); diff != "" {
@@ -324,7 +328,7 @@ func TestProfileViews(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if p, complete := views.get(a); p != nil || !complete || views.isWanted("a") || !views.isWanted("c") || changed[a] != 2 {
+		if p, complete := views.get(a); p != nil || !complete || len(views.wanting("a")) != 0 || len(views.wanting("c")) != 1 || changed[a] != 2 {
 			t.Errorf("watched: %v %t, %v", p, complete, changed)
 		}
 		if gone := views.replace("fleet", nil); len(gone) != 1 || gone[0].Name != "c" || len(views.wanted) != 0 {

@@ -1,4 +1,4 @@
-package controllers
+package housekeeping
 
 import (
 	"context"
@@ -140,14 +140,11 @@ func (s renewals) expires(period time.Duration) time.Time {
 	if end.After(s.first) {
 		end = s.first
 	}
-	return latest(end.Add(leasePeriods*period), s.first.Add(gracePeriods*period))
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
+	ends, least := end.Add(leasePeriods*period), s.first.Add(gracePeriods*period)
+	if ends.Before(least) {
+		return least
 	}
-	return a
+	return ends
 }
 
 // untilExpiry returns how long the cluster's lease still runs, and its renewTime. ok is false if
@@ -218,5 +215,5 @@ func (r *ClusterLeaseReconciler) Reconcile(ctx context.Context, request ctrl.Req
 	if err == nil {
 		log.FromContext(ctx).Info("The lease of a cluster is not renewed: Available is Unknown", "cluster", c.Name, "renewTime", renewed)
 	}
-	return requeueOnConflict(err)
+	return RequeueOnConflict(err)
 }

@@ -1,0 +1,169 @@
+package inventory
+
+import (
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// claim is what one Placement has, as sets of name indexes. A claim changes when an event arrives
+// and when the engine stores it; other Placements are told once, at the end (updateHoldings).
+type claim struct {
+	// listed are the clusters of the last published decision, each acquired in the table of names.
+	// External edits of pages do not count: with them, a user who can write pages could take the
+	// capacity of others.
+	listed framework.Bitset
+	// writing are clusters that are being published, each acquired in the table of names. Each
+	// counts as a decision until a page lists it.
+	writing framework.Bitset
+	// written are clusters on pages that Berth writes or wrote, each acquired in the table of
+	// names. The Placement has them until the whole decision is published, because the response of
+	// a write can be lost. They are known only if others depend on them.
+	written framework.Bitset
+	// target are the clusters that the open change adds, leaving those that it removes. progressing
+	// is true while it is published in steps.
+	target, leaving framework.Bitset
+	progressing     bool
+}
+
+// has returns the clusters that the Placement has, for those that depend on it.
+func (c *claim) has() framework.Bitset {
+	return c.listed.Clone().Or(c.writing).Or(c.written).Or(c.target)
+}
+
+// incumbents returns the published clusters and those that the open change adds. A change in
+// progress does not keep what it removes: a rollout that is half done would pull the target back.
+func (c *claim) incumbents() framework.Bitset {
+	if len(c.target)+len(c.leaving) == 0 {
+		return c.listed
+	}
+	all := c.listed.Clone().Or(c.target)
+	if c.progressing {
+		return all.Without(c.leaving)
+	}
+	return all
+}
+
+// claimOf returns the claim of a Placement. If the Placement does not exist, call claimChanged
+// afterwards, which drops an empty claim.
+func (inv *Inventory) claimOf(key Key) *claim {
+	if inv.claims[key] == nil {
+		inv.claims[key] = &claim{}
+	}
+	return inv.claims[key]
+}
+
+// claimChanged makes the next Snapshot read a claim again, and tells others at the end of the
+// event, if any depend on it.
+func (inv *Inventory) claimChanged(key Key) {
+	if p := inv.placements[key]; p != nil {
+		p.subject = nil
+	} else if inv.claims[key].writing.Len() == 0 {
+		delete(inv.claims, key)
+	}
+	inv.holdingChanged(key)
+}
+
+// Claim counts a decision on each of the clusters that no page of the Placement lists yet. It
+// replaces the Placement's earlier claim. The claim to a cluster ends when a page lists it.
+func (inv *Inventory) Claim(placement Key, clusters []string) {
+	inv.processOwn(func(e *event) {
+		var writing, written []string
+		listed := inv.pages.listedBy(placement)
+		for _, name := range clusters {
+			if i, known := inv.names.index[name]; !known || !listed.Has(i) {
+				writing = append(writing, name)
+			} else if inv.dependsOnClaim(placement) { // listed by another writer
+				written = append(written, name)
+			}
+		}
+		if len(written) > 0 {
+			inv.dispatch(Input{Kind: InputLanded, Placement: placement, Clusters: written}, e)
+		}
+		if !inv.isWriting(placement, writing) {
+			inv.dispatch(Input{Kind: InputReserved, Placement: placement, Clusters: writing}, e)
+		}
+	})
+}
+
+// isWriting reports whether exactly these clusters are being published, and on no page.
+func (inv *Inventory) isWriting(placement Key, clusters []string) bool {
+	next := inv.names.acquireAll(clusters)
+	defer inv.names.releaseAll(next)
+	var writing framework.Bitset
+	if c := inv.claims[placement]; c != nil {
+		writing = c.writing
+	}
+	return writing.Covers(next) && next.Covers(writing)
+}
+
+// setWriting replaces the clusters that are being published and that no page lists.
+func (inv *Inventory) setWriting(placement Key, clusters []string) {
+	c, next := inv.claimOf(placement), inv.names.acquireAll(clusters)
+	for i := range c.writing.Without(next).All {
+		inv.count(i, -1)
+	}
+	for i := range next.Without(c.writing).All {
+		inv.count(i, 1)
+	}
+	inv.names.releaseAll(c.writing)
+	c.writing = next
+	inv.claimChanged(placement)
+}
+
+// endWriting ends the claim to a cluster that a page lists now.
+func (inv *Inventory) endWriting(placement Key, i int) {
+	c := inv.claims[placement]
+	if c == nil || !c.writing.Has(i) {
+		return
+	}
+	inv.addWritten(placement, i)
+	inv.count(i, -1)
+	c.writing.Unset(i)
+	inv.names.release(i)
+	inv.claimChanged(placement)
+}
+
+// addWritten stores that a cluster may be on a page, if decisions can depend on that.
+func (inv *Inventory) addWritten(placement Key, i int) {
+	if c := inv.claims[placement]; inv.dependsOnClaim(placement) && !c.written.Has(i) {
+		inv.names.hold(i)
+		c.written = c.written.Set(i)
+		inv.holdingChanged(placement)
+	}
+}
+
+// dependsOnClaim reports whether decisions can depend on what a Placement has.
+func (inv *Inventory) dependsOnClaim(placement Key) bool {
+	return inv.placements[placement] != nil && inv.selections.dependent[placement.Namespace] > 0
+}
+
+// endWritten ends what addWritten stored.
+func (inv *Inventory) endWritten(c *claim) {
+	inv.names.releaseAll(c.written)
+	c.written = nil
+}
+
+// setListed replaces the clusters of the last published decision.
+func (inv *Inventory) setListed(c *claim, clusters []string) {
+	next := inv.names.acquireAll(clusters)
+	inv.names.releaseAll(c.listed)
+	c.listed = next
+}
+
+// updateTarget reads the open change of a Placement again.
+func (inv *Inventory) updateTarget(placement Key) {
+	p := inv.placements[placement]
+	if p == nil {
+		return
+	}
+	p.claim.target, p.claim.leaving, p.claim.progressing = nil, nil, false
+	if open := inv.openRecord(p); open != nil {
+		p.claim.target, p.claim.leaving, p.claim.progressing = open.added, open.removed, open.object.Status.Phase == berthv1alpha1.PhaseProgressing
+	}
+}
+
+// count changes the number of decisions on a cluster.
+func (inv *Inventory) count(i int, n int32) {
+	inv.counts.add(i, n)
+	inv.fleet = nil
+}

@@ -1,0 +1,52 @@
+package inventory
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// nested is a map of maps, of which none is empty.
+type nested[A, B comparable, V any] map[A]map[B]V
+
+func (n nested[A, B, V]) set(a A, b B, value V) {
+	if n[a] == nil {
+		n[a] = map[B]V{}
+	}
+	n[a][b] = value
+}
+
+func (n nested[A, B, V]) remove(a A, b B) {
+	if delete(n[a], b); len(n[a]) == 0 {
+		delete(n, a)
+	}
+}
+
+// byOwner has objects by name, and by the Placement that they name or belong to, which need not
+// exist.
+type byOwner[T any] struct {
+	byName      map[Key]T
+	byPlacement nested[Key, string, T]
+}
+
+func newByOwner[T any]() byOwner[T] {
+	return byOwner[T]{byName: map[Key]T{}, byPlacement: nested[Key, string, T]{}}
+}
+
+func (t *byOwner[T]) set(name, placement Key, object T) {
+	t.byName[name] = object
+	t.byPlacement.set(placement, name.Name, object)
+}
+
+func (t *byOwner[T]) remove(name, placement Key) {
+	delete(t.byName, name)
+	t.byPlacement.remove(placement, name.Name)
+}
+
+// watched is what a watch has reported of a kind of objects.
+type watched struct {
+	// seen is the latest resource version.
+	seen uint64
+}
+
+func (w *watched) observe(object metav1.Object) {
+	if version, ok := versionOf(object); ok {
+		w.seen = max(w.seen, version)
+	}
+}
