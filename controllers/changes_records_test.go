@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -34,7 +35,7 @@ func (l *testRecorder) attempt(outcome plan.Outcome, revision int64, cluster str
 	set := []string{cluster}
 	change := &framework.Proposal{Revision: revision, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set}
 	p := &plan.Plan{
-		Decision: &decide.Decision{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)}, Verdict: plan.Verdict{Outcome: outcome}, Change: &plan.Move{Proposal: change},
+		Decision: &decide.Decision{Profile: &plugins.Profile{}, Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)}, Verdict: plan.Verdict{Outcome: outcome}, Change: &plan.Move{Proposal: change},
 	}
 	a := &scheduler.Attempt{Plan: p}
 	if outcome == plan.Published {

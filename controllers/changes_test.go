@@ -26,6 +26,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -397,7 +398,7 @@ func TestHeldChangesArePruned(t *testing.T) {
 	for revision := range int64(30) {
 		set := []string{fmt.Sprint("c", revision)}
 		a := &scheduler.Attempt{Plan: &plan.Plan{
-			Decision: &decide.Decision{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)},
+			Decision: &decide.Decision{Profile: &plugins.Profile{}, Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)},
 			Verdict:  plan.Verdict{Outcome: plan.Held},
 			Change: &plan.Move{Proposal: &framework.Proposal{
 				Revision: revision + 1, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set,

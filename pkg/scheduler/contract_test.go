@@ -282,7 +282,7 @@ func TestFirstFailureOfPreFilter(t *testing.T) {
 	}
 }
 
-// TestPluginsReceiveTheProposal: after the selection, every point gets the one Proposal of the
+// TestPluginsReceiveTheProposal: after the selection, every point gets the Proposal of the
 // attempt, whole.
 func TestPluginsReceiveTheProposal(t *testing.T) {
 	for name, answers := range map[string]map[string]*framework.Status{
@@ -296,7 +296,7 @@ func TestPluginsReceiveTheProposal(t *testing.T) {
 				t.Fatalf("%d calls with a Proposal: %q", len(probes["a"].proposals), *calls)
 			}
 			for _, p := range probes["a"].proposals {
-				if p != a.Target || len(p.Selected) != 2 || len(p.Added) != 1 || p.Added[0] != "2" || p.Digest != framework.DigestOf([]string{"1", "2"}) || p.Revision == 0 {
+				if !slices.Equal(p.Clusters, a.Target.Clusters) || len(p.Selected) != 2 || len(p.Added) != 1 || p.Added[0] != "2" || p.Digest != framework.DigestOf([]string{"1", "2"}) || p.Revision == 0 {
 					t.Errorf("got %+v", p)
 				}
 			}

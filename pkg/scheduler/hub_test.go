@@ -294,7 +294,7 @@ func (d *desk) write(record *berthv1alpha1.PlacementChange) error {
 }
 
 func (d *desk) recordFirst(_ context.Context, a *scheduler.Attempt) error {
-	if a.Records.Err != nil {
+	if a.Records.Err != nil || len(a.Records.Before) == 0 {
 		return a.Records.Err
 	}
 	for _, record := range a.Records.Before {
