@@ -21,9 +21,9 @@ type Verdict struct {
 	// Holds are the holds of Permit plugins if the outcome is Held or Expired, or of the open
 	// record. why is set if it is Waiting, Denied or Rejected; Err, if Failed. message is from the
 	// record of a change that had already ended.
-	Holds        []berthv1alpha1.ChangeHold
+	Holds           []berthv1alpha1.ChangeHold
 	Reason, message string
-	Err          *framework.Status
+	Err             *framework.Status
 	// heldBy are the plugins that hold the change now, also if it has expired before. stillHeldBy
 	// are those of them that would hold it also after an approval; nil if it is approved.
 	heldBy, stillHeldBy []string
