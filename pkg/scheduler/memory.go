@@ -62,8 +62,11 @@ func (m *Memory) OnChange(requeue func(key types.NamespacedName)) {
 	m.requeue = requeue
 }
 
-// List implements framework.HeldChanges.
+// List implements framework.HeldChanges. A nil Memory has none.
 func (m *Memory) List() []framework.HeldChange {
+	if m == nil {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := []framework.HeldChange{}
