@@ -1,4 +1,4 @@
-package scheduler
+package decide
 
 import (
 	"fmt"
@@ -110,7 +110,7 @@ func TestAddOnScoresShareMemory(t *testing.T) {
 		"an explanation": {false, 2 + v1alpha1.MaxPrioritizers, 3 + v1alpha1.MaxPrioritizers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Result{Feasible: make([]*framework.Cluster, clusters), scratch: &scratch{}, totalsOnly: tc.totalsOnly}
+			r := &Decision{Feasible: make([]*framework.Cluster, clusters), scratch: &scratch{}, totalsOnly: tc.totalsOnly}
 			all := plugins()
 			own := r.allocateScores(all)
 			// Memory is allocated in sizes that may be somewhat larger.
