@@ -119,8 +119,11 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 	}
 	subject := snapshot.Subject
 	failure := s.loadState(ctx, snapshot)
-	if failure = cmp.Or(failure, s.TakePreparationFailure(subject.Placement)); revokedOnly {
+	if revokedOnly {
+		// The next attempt reports the failure of the preparation.
 		failure = framework.Unfinished(waitingReason)
+	} else {
+		failure = cmp.Or(failure, s.TakePreparationFailure(subject.Placement))
 	}
 	// 2 Filter, 3 Score, 4 Select.
 	d := s.Decider.Decide(cycle, decide.Request{Snapshot: snapshot, Deadline: deadline, Failure: failure, TotalsOnly: true})

@@ -109,3 +109,16 @@ func TestExpiryStartsAnAttempt(t *testing.T) {
 		}
 	}
 }
+
+// TestRemoveRevokedKeepsThePanic: the attempt after it reports the panic of the preparation.
+func TestRemoveRevokedKeepsThePanic(t *testing.T) {
+	h := newPanicHub(t, 2)
+	h.in = "Prepare"
+	h.scheduler.Prepare(h.inv.Placement(key))
+	h.in = ""
+	h.scheduler.RemoveRevoked(t.Context(), key.Namespace, h.snapshot)
+	a := h.scheduler.Attempt(t.Context(), key.Namespace, h.snapshot)
+	if got := a.Failure.Err(); got == nil || got.Error() != "Panicker: panic in Prepare: boom" {
+		t.Errorf("the attempt fails with %v", got)
+	}
+}

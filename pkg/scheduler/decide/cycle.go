@@ -30,7 +30,8 @@ type Decider struct {
 // Request is what a Decision is made from.
 type Request struct {
 	Snapshot *framework.Snapshot
-	// Failure is why nothing can be decided; nil if it can.
+	// Failure is why nothing can be decided; nil if it can. An unknown profile counts more, unless
+	// a later attempt continues.
 	Failure *framework.Status
 	// Deadline ends the cycle; nil for never.
 	Deadline *limits.Deadline
@@ -51,7 +52,10 @@ func (s *Decider) Decide(ctx context.Context, q Request) *Decision {
 		Snapshot: snapshot, State: framework.NewCycleState(snapshot), Profile: profile, Deadline: q.Deadline, Demand: demandOf(snapshot),
 		totalsOnly: q.TotalsOnly, chunkSize: cmp.Or(s.ChunkSize, defaultChunk), without: q.without, candidates: snapshot.Candidates(), scratch: s.scratch.get(), policyMissing: snapshot.Subject.MissingPolicy(),
 	}
-	if r.Failure = cmp.Or(q.Failure, misconfigured(mistake)); r.Failure != nil {
+	if r.Failure = q.Failure; mistake != nil && !r.Failure.IsUnfinished() {
+		r.Failure = misconfigured(mistake)
+	}
+	if r.Failure != nil {
 		return r
 	}
 	q.Deadline.Limit(r.State)

@@ -214,3 +214,23 @@ func TestWithoutProfiles(t *testing.T) {
 		t.Errorf("got %v", a.Failure.Err())
 	}
 }
+
+// TestUnknownProfile counts more than a failure before step 2, unless a later attempt continues.
+func TestUnknownProfile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		failure *framework.Status
+		want    framework.Code
+	}{
+		"alone":                     {want: framework.UnschedulableAndUnresolvable},
+		"a plugin failed":           {failure: framework.NewStatus(framework.Error, "down"), want: framework.UnschedulableAndUnresolvable},
+		"a later attempt continues": {failure: framework.Unfinished("more"), want: framework.Pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := snapshotOf()
+			snapshot.Subject.Placement = fixture.Placement("ns", "p").Annotation(v1alpha1.ProfileAnnotation, "x").Obj()
+			if got := new(Decider).Decide(t.Context(), Request{Snapshot: snapshot, Failure: tc.failure}).Failure; got.Code() != tc.want {
+				t.Errorf("got %s: %v", got.Code(), got.Err())
+			}
+		})
+	}
+}
