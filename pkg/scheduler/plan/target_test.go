@@ -1,4 +1,4 @@
-package scheduler
+package plan
 
 import (
 	"fmt"
@@ -12,13 +12,16 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/limits"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// attemptOn is an attempt for Placement ns/p of generation 2 with clusters in its one set s,
-// after last was published.
-func attemptOn(last *framework.Published, clusters ...fixture.ClusterBuilder) *Attempt {
+// decisionOn is a Decision for Placement ns/p of generation 2 with clusters in its one set s, after
+// last was published. No cluster is selected.
+func decisionOn(last *framework.Published, clusters ...fixture.ClusterBuilder) *decide.Decision {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(fixture.Set("s"))
 	inv.Update(fixture.Binding("ns", "s"))
@@ -28,7 +31,23 @@ func attemptOn(last *framework.Published, clusters ...fixture.ClusterBuilder) *A
 	}
 	snapshot := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil)
 	snapshot.Subject.Last = last
-	return &Attempt{Result: &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), profile: &Profile{}}}
+	return &decide.Decision{Snapshot: snapshot, State: framework.NewCycleState(snapshot), Profile: &plugins.Profile{}}
+}
+
+// selecting adds cluster a, and selects it.
+func selecting(last *framework.Published) *decide.Decision {
+	d := decisionOn(last, fixture.Cluster("a").Set("s"))
+	d.Selected = []framework.Selection{{Cluster: d.Snapshot.Clusters.Get(0)}}
+	return d
+}
+
+func planOf(d *decide.Decision) *planner {
+	return &planner{in: Input{Limits: &limits.Limits{}}, Plan: &Plan{Decision: d, Claim: KeepClaim}}
+}
+
+func madeOf(t *testing.T, d *decide.Decision) *Plan {
+	t.Helper()
+	return Make(t.Context(), d, Input{Limits: &limits.Limits{}})
 }
 
 // lastOf is a published decision that lists names.
@@ -44,9 +63,9 @@ func recordOf(revision int64, phase berthv1alpha1.ChangePhase, to ...string) *be
 	}
 }
 
-// TestDiffIsEdited: the spec or the profile changed since the last publication. A change in
+// TestTargetIsEdited: the spec or the profile changed since the last publication. A change in
 // progress that goes on has the spec and profile of its record.
-func TestDiffIsEdited(t *testing.T) {
+func TestTargetIsEdited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		generation int64
 		profile    string
@@ -60,12 +79,12 @@ func TestDiffIsEdited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			last := lastOf("a")
 			last.Generation, last.Profile = tc.generation, tc.profile
-			if got := attemptOn(last).diff().Edited; got != tc.want {
+			if got := madeOf(t, decisionOn(last)).Target.Edited; got != tc.want {
 				t.Errorf("got %t", got)
 			}
 			open := recordOf(2, berthv1alpha1.PhaseProgressing, "a", "b")
 			open.Spec.From, open.Spec.Profile, open.Spec.Added, open.Spec.AddedCount = last.Digest, "default", []string{"b"}, 1
-			if got := attemptOn(last).toward(open).Edited; got != tc.want {
+			if got := planOf(decisionOn(last)).toward(open).Edited; got != tc.want {
 				t.Errorf("the change in progress: got %t", got)
 			}
 		})
@@ -100,24 +119,24 @@ func TestRestoresRecord(t *testing.T) {
 		"this process published the pages": {last: lastOf("b"), records: []*berthv1alpha1.PlacementChange{published}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := attemptOn(tc.last, fixture.Cluster("a").Set("s"))
-			a.Snapshot.Subject.Records = tc.records
-			a.Selected = []framework.Selection{{Cluster: a.Snapshot.Clusters.Get(0)}}
-			p := a.diff()
-			if got := !isChange(p); got != tc.want {
-				t.Errorf("restored: %t", got)
+			d := selecting(tc.last)
+			d.Snapshot.Subject.Records = tc.records
+			p := madeOf(t, d)
+			if got := !IsChange(p.Target); got != tc.want || got != (p.Outcome == Unchanged) {
+				t.Errorf("restored: %t, %s", got, p.Outcome)
 			}
-			if tc.want && p.Revision != 3 {
-				t.Errorf("revision %d", p.Revision)
+			if tc.want && p.Target.Revision != 3 {
+				t.Errorf("revision %d", p.Target.Revision)
 			}
 		})
 	}
 }
 
-// TestFindChangeState: a change has the cause, the revision and the holds of its record.
-func TestFindChangeState(t *testing.T) {
+// TestStateOfAChange: a change has the cause, the revision and the holds of its record.
+func TestStateOfAChange(t *testing.T) {
 	expired, approved := recordOf(5, berthv1alpha1.PhaseExpired, "a"), recordOf(5, berthv1alpha1.PhaseExpired, "a")
-	expired.Status.Holds = []berthv1alpha1.ChangeHold{{Plugin: "x"}, {Plugin: "y"}}
+	until := metav1.NewTime(fixture.Now)
+	expired.Status.Holds = []berthv1alpha1.ChangeHold{{Plugin: "x", Until: &until}, {Plugin: "y", Until: &until}}
 	approved.Status.Holds, approved.Spec.Approval = expired.Status.Holds, &berthv1alpha1.ChangeApproval{Decision: berthv1alpha1.Approved}
 	rejected := recordOf(5, berthv1alpha1.PhaseRejected, "a")
 	rejected.Status.Holds = expired.Status.Holds
@@ -141,10 +160,9 @@ func TestFindChangeState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			last := lastOf()
 			last.Revision = tc.published
-			a := attemptOn(last)
-			a.Snapshot.Subject.Records, a.Snapshot.Answers = tc.records, tc.answers
-			p := &framework.Proposal{From: emptyDigest, Digest: framework.DigestOf([]string{"a"}), Added: []string{"a"}, Clusters: []string{"a"}}
-			a.newMove(p, framework.Stability{})
+			d := selecting(last)
+			d.Snapshot.Subject.Records, d.Snapshot.Answers = tc.records, tc.answers
+			p := madeOf(t, d).Change
 			got := framework.Proposal{Revision: p.Revision, Cause: p.Cause, ExpiredBy: p.ExpiredBy, Approved: p.Approved, HeldBy: p.HeldBy}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -155,8 +173,8 @@ func TestFindChangeState(t *testing.T) {
 
 // TestForcedRemovals: clusters that are deleted or terminating, or in no usable set.
 func TestForcedRemovals(t *testing.T) {
-	a := attemptOn(lastOf("deleted", "fine", "lost", "moved", "terminating"),
-		fixture.Cluster("fine").Set("s"), fixture.Cluster("moved").Set("other"), fixture.Cluster("lost").Set("other"), fixture.Cluster("terminating").Set("s").Deleting(), fixture.Cluster("unlisted"))
+	a := planOf(decisionOn(lastOf("deleted", "fine", "lost", "moved", "terminating"),
+		fixture.Cluster("fine").Set("s"), fixture.Cluster("moved").Set("other"), fixture.Cluster("lost").Set("other"), fixture.Cluster("terminating").Set("s").Deleting(), fixture.Cluster("unlisted")))
 	if diff := cmp.Diff([]string{"deleted", "lost", "moved", "terminating"}, a.forcedRemovals()); diff != "" {
 		t.Errorf("forced (-want +got):\n%s", diff)
 	}
@@ -169,7 +187,7 @@ func TestForcedRemovals(t *testing.T) {
 func TestRepublish(t *testing.T) {
 	last := lastOf("a", "b", "c", "deleted")
 	last.Scores, last.Revision, last.ScoresAt = map[string]int64{"a": 1, "c": 3}, 4, fixture.Now
-	a := attemptOn(last, fixture.Cluster("a").Set("s"), fixture.Cluster("b").Set("s"), fixture.Cluster("c").Set("s"))
+	a := planOf(decisionOn(last, fixture.Cluster("a").Set("s"), fixture.Cluster("b").Set("s"), fixture.Cluster("c").Set("s")))
 	a.Feasible, a.Totals = []*framework.Cluster{a.Snapshot.Clusters.Get(0), a.Snapshot.Clusters.Get(1)}, []int64{7, 2}
 	for name, tc := range map[string]struct {
 		without      []string
@@ -215,7 +233,7 @@ func TestRegroups(t *testing.T) {
 		"asks for the default":    {strategy: v1alpha1.GroupStrategy{ClustersPerDecisionGroup: intstr.FromString("100%")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := attemptOn(lastOf("a"))
+			a := planOf(decisionOn(lastOf("a")))
 			a.Failure = tc.failure
 			pl := a.Snapshot.Subject.Placement.DeepCopy()
 			pl.Status.DecisionGroups, pl.Spec.DecisionStrategy.GroupStrategy = tc.groups, tc.strategy
@@ -237,8 +255,75 @@ func TestHadClusters(t *testing.T) {
 		"a group with a cluster": {groups: []v1alpha1.DecisionGroupStatus{{}, {ClusterCount: 1}}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := hadClusters(&v1alpha1.Placement{Status: v1alpha1.PlacementStatus{DecisionGroups: tc.groups}}); got != tc.want {
+			if got := HadClusters(&v1alpha1.Placement{Status: v1alpha1.PlacementStatus{DecisionGroups: tc.groups}}); got != tc.want {
 				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestStabilityOf: the same target goes on, another one begins.
+func TestStabilityOf(t *testing.T) {
+	before := framework.Stability{Digest: "d", Since: fixture.Now.Add(-time.Hour), RemovingSince: fixture.Now.Add(-time.Minute)}
+	for name, tc := range map[string]struct {
+		before framework.Stability
+		p      *framework.Proposal
+		want   framework.Stability
+	}{
+		"no change":                {before: before, p: &framework.Proposal{Digest: "d"}},
+		"the same":                 {before: before, p: &framework.Proposal{Digest: "d", Removed: []string{"a"}}, want: before},
+		"another one that removes": {before: before, p: &framework.Proposal{Digest: "e", Removed: []string{"a"}}, want: framework.Stability{Digest: "e", Since: fixture.Now, RemovingSince: before.RemovingSince}},
+		"another one that adds":    {before: before, p: &framework.Proposal{Digest: "e", Added: []string{"a"}}, want: framework.Stability{Digest: "e", Since: fixture.Now}},
+		"the first one":            {p: &framework.Proposal{Digest: "d", Removed: []string{"a"}}, want: framework.Stability{Digest: "d", Since: fixture.Now, RemovingSince: fixture.Now}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, stabilityOf(tc.before, tc.p, fixture.Now)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCause: an event comes before the time that an earlier attempt asked for.
+func TestCause(t *testing.T) {
+	now := fixture.Now
+	for name, tc := range map[string]struct {
+		cause  string
+		timers framework.Timers
+		want   string
+	}{
+		"an event":              {cause: "Placement: spec", timers: framework.Timers{NextAttempt: now, NextAttemptCause: "timer"}, want: "Placement: spec"},
+		"the time has come":     {timers: framework.Timers{NextAttempt: now, NextAttemptCause: "toleration expired"}, want: "toleration expired"},
+		"the time is past":      {timers: framework.Timers{NextAttempt: now.Add(-time.Second), NextAttemptCause: "timer"}, want: "timer"},
+		"before the time":       {timers: framework.Timers{NextAttempt: now.Add(time.Second), NextAttemptCause: "timer"}, want: "retry"},
+		"nothing was asked for": {want: "retry"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := selecting(nil)
+			d.Snapshot.Cause, d.Snapshot.Timers = tc.cause, tc.timers
+			if got := madeOf(t, d).Change.Cause; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestChangeNamesItsQueue: a change names the queue of the Placement, if the queue admitted it.
+func TestChangeNamesItsQueue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		queue *framework.QueueAdmission
+		want  string
+	}{
+		"no queues":    {},
+		"admitted":     {queue: &framework.QueueAdmission{Admitted: true, Annotation: "root.a"}, want: "root.a"},
+		"not admitted": {queue: &framework.QueueAdmission{Annotation: "root.a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := selecting(nil)
+			d.Snapshot.Queue = tc.queue
+			p := madeOf(t, d)
+			if got := p.ChangeOf(p.Target).Queue; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -1,7 +1,8 @@
-package scheduler
+package plan
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -11,7 +12,10 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -48,21 +52,40 @@ func TestInBoth(t *testing.T) {
 
 // mover is a Transition plugin that answers as it is set.
 type mover struct {
-	plain
-	step *framework.Transition
+	step   *framework.Transition
+	status *framework.Status
 }
 
-func (m *mover) Transition(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, change *framework.Change) (*framework.Transition, *framework.Status) {
+func (*mover) Name() string { return "x" }
+
+func (m *mover) Transition(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Change) (*framework.Transition, *framework.Status) {
 	return m.step, m.status
 }
 
-// changing is an attempt that replaces clusters a and b by c and d.
-func changing() *Attempt {
-	a := attemptOn(lastOf("a", "b"), fixture.Cluster("a").Set("s"), fixture.Cluster("b").Set("s"), fixture.Cluster("c").Set("s"), fixture.Cluster("d").Set("s"))
+// reserver is a Reserve plugin that answers as it is set. It counts the calls of Unreserve.
+type reserver struct {
+	name       string
+	status     *framework.Status
+	unreserved int
+}
+
+func (r *reserver) Name() string { return r.name }
+
+func (r *reserver) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
+	return r.status
+}
+
+func (r *reserver) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
+	r.unreserved++
+}
+
+// changing is a Plan whose permitted change replaces clusters a and b by c and d.
+func changing() *planner {
+	a := planOf(decisionOn(lastOf("a", "b"), fixture.Cluster("a").Set("s"), fixture.Cluster("b").Set("s"), fixture.Cluster("c").Set("s"), fixture.Cluster("d").Set("s")))
 	a.Feasible, a.Totals = []*framework.Cluster{a.Snapshot.Clusters.Get(2), a.Snapshot.Clusters.Get(3)}, []int64{2, 5}
 	a.Selected = []framework.Selection{{Cluster: a.Feasible[1], Score: 5}, {Cluster: a.Feasible[0], Score: 2}}
 	a.Target = a.diff()
-	a.Change, a.Outcome = &Move{Proposal: a.Target}, Published
+	a.Change, a.Outcome = &Move{Proposal: a.Target}, Permitted
 	a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited = 7, "why", true, true
 	return a
 }
@@ -80,14 +103,15 @@ func TestNextStep(t *testing.T) {
 		open        *berthv1alpha1.PlacementChange
 		dry         bool
 		want        Outcome
+		wantWhat    Publication
 		wantStep    string
 		wantText    string
 		wantRequeue time.Time
 	}{
-		"all at once":                      {want: Published, wantStep: "[c d] 7"},
-		"all is allowed":                   {step: &framework.Transition{Added: []string{"c", "d"}, Removed: []string{"a", "b"}}, want: Published, wantStep: "[c d] 7"},
-		"a part":                           {step: &framework.Transition{Added: []string{"d"}, Removed: []string{"b"}, Why: "more"}, want: Progressing, wantStep: "[a d] 7 partial", wantText: "1 of 2 added, 1 of 2 removed; more", wantRequeue: fixture.Now},
-		"a later part":                     {step: &framework.Transition{Removed: []string{"b"}}, open: open, want: Progressing, wantStep: "[a] 7 partial", wantText: "2 of 4 added, -1 of 0 removed", wantRequeue: fixture.Now},
+		"all at once":                      {want: Published, wantWhat: Whole, wantStep: "[c d] 7"},
+		"all is allowed":                   {step: &framework.Transition{Added: []string{"c", "d"}, Removed: []string{"a", "b"}}, want: Published, wantWhat: Whole, wantStep: "[c d] 7"},
+		"a part":                           {step: &framework.Transition{Added: []string{"d"}, Removed: []string{"b"}, Why: "more"}, want: Progressing, wantWhat: Part, wantStep: "[a d] 7 partial", wantText: "1 of 2 added, 1 of 2 removed; more", wantRequeue: fixture.Now},
+		"a later part":                     {step: &framework.Transition{Removed: []string{"b"}}, open: open, want: Progressing, wantWhat: Part, wantStep: "[a] 7 partial", wantText: "2 of 4 added, -1 of 0 removed", wantRequeue: fixture.Now},
 		"nothing":                          {step: &framework.Transition{Why: "not ready", ProgressDeadline: time.Hour}, open: open, want: Progressing, wantText: "2 of 4 added, -2 of 0 removed; not ready", wantRequeue: before.Add(time.Hour)},
 		"nothing, too long":                {step: &framework.Transition{ProgressDeadline: time.Minute}, open: open, want: Progressing, wantText: "2 of 4 added, -2 of 0 removed; no progress since 2026-08-01T11:59:00Z"},
 		"nothing yet":                      {step: &framework.Transition{ProgressDeadline: time.Minute}, want: Progressing, wantText: "0 of 2 added, 0 of 2 removed", wantRequeue: fixture.Now.Add(time.Minute)},
@@ -96,32 +120,31 @@ func TestNextStep(t *testing.T) {
 		"in a dry run":                     {failure: framework.NewStatus(framework.Error, "down"), dry: true, want: Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin, reserves := &mover{plain: plain{name: "x", status: tc.failure}, step: tc.step}, &lastPoints{plain: plain{name: "y"}}
-			a := changing()
-			a.profile = &Profile{Transition: []framework.TransitionPlugin{plugin}, Reserve: []framework.ReservePlugin{reserves}}
-			a.Change.open = tc.open
-			New(nil, nil).nextStep(t.Context(), a, tc.dry)
+			a, reserves := changing(), &reserver{name: "y"}
+			a.Profile = &plugins.Profile{Transition: []framework.TransitionPlugin{&mover{tc.step, tc.failure}}, Reserve: []framework.ReservePlugin{reserves}}
+			a.Change.Open, a.in.Dry = tc.open, tc.dry
+			a.nextStep(t.Context())
 			step, text := "", ""
-			if a.Step != nil {
-				step = fmt.Sprint(a.Step.Clusters, " ", a.Step.Revision)
-				if a.Step.Partial {
+			if a.Publish != nil {
+				step = fmt.Sprint(a.Publish.Clusters, " ", a.Publish.Revision)
+				if a.Publish.Partial {
 					step += " partial"
 				}
-				if a.Step.Cause != "why" || !a.Step.Approved || !a.Step.Edited || a.Step.Restores || a.Step.Forced {
-					t.Errorf("the step is %+v", a.Step)
+				if a.Publish.Cause != "why" || !a.Publish.Approved || !a.Publish.Edited || a.Publish.Restores || a.Publish.Forced {
+					t.Errorf("the step is %+v", a.Publish)
 				}
 			}
-			if a.progress != nil {
-				text = a.progress.String()
+			if a.Progress != nil {
+				text = a.Progress.String()
 			}
-			if a.Outcome != tc.want || step != tc.wantStep || text != tc.wantText {
-				t.Errorf("%s: step %q, %q", a.Outcome, step, text)
+			if a.Outcome != tc.want || a.Publication != tc.wantWhat || step != tc.wantStep || text != tc.wantText {
+				t.Errorf("%s: %s step %q, %q", a.Outcome, a.Publication, step, text)
 			}
 			if got := a.State.Requeue(); !got.Equal(tc.wantRequeue) {
 				t.Errorf("the next attempt is at %v", got)
 			}
-			if wants := tc.failure != nil && !tc.dry; (len(reserves.unreserved) > 0) != wants {
-				t.Errorf("%d times unreserved", len(reserves.unreserved))
+			if wants := tc.failure != nil && !tc.dry; (reserves.unreserved > 0) != wants {
+				t.Errorf("%d times unreserved", reserves.unreserved)
 			}
 		})
 	}
@@ -152,7 +175,7 @@ func TestLeaving(t *testing.T) {
 	}
 	open := removes(8, berthv1alpha1.PhaseHeld, 1, "h")
 	a := changing()
-	a.Change.open = open
+	a.Change.Open = open
 	a.Snapshot.Subject.Records = []*berthv1alpha1.PlacementChange{
 		removes(2, berthv1alpha1.PhaseSuperseded, 0, "before"), removes(3, berthv1alpha1.PhasePublished, 0, "published"),
 		removes(4, berthv1alpha1.PhaseSuperseded, 0, "e"), removes(5, berthv1alpha1.PhaseSuperseded, 1, "f"), removes(6, berthv1alpha1.PhaseRejected, 1, "r"),
@@ -168,53 +191,52 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestShareOfANamespace: a namespace that used its share waits, longer the more it used, and gains
-// a tenth of the time.
-func TestShareOfANamespace(t *testing.T) {
-	const timeout = 100 * time.Millisecond
-	pl := fixture.Placement("ns", "p").Obj()
-	for name, tc := range map[string]struct {
-		used, later time.Duration
-		want        time.Duration
-	}{
-		"less than its share":   {used: time.Second - 1},
-		"its share":             {used: time.Second, want: time.Second},
-		"more":                  {used: 4 * time.Second, want: 30 * time.Second},
-		"more, some time ago":   {used: 4 * time.Second, later: 10 * time.Second, want: 20 * time.Second},
-		"more, a long time ago": {used: 4 * time.Second, later: time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var s shares
-			s.delay(pl, fixture.Now, timeout)
-			s.chargePreparation(pl, tc.used, timeout, fixture.Now)
-			if got := s.delay(pl, fixture.Now.Add(tc.later), timeout); got != tc.want {
-				t.Errorf("it waits for %s", got)
-			}
-		})
-	}
+// excluder is a filter that excludes one cluster. With forces, it may force removals. It is also
+// what else a profile needs.
+type excluder struct {
+	name, excludes string
+	forces         bool
 }
 
-// TestUsedUpShares: a namespace that used nothing any more counts no longer for the shares of all.
-func TestUsedUpShares(t *testing.T) {
-	var s shares
-	pl := fixture.Placement("ns", "p").Obj()
-	s.delay(pl, fixture.Now, time.Second)
-	s.chargePreparation(pl, time.Second, time.Second, fixture.Now)
-	s.delay(pl, fixture.Now.Add(10*time.Second), time.Second)
-	if len(s.used) > 0 {
-		t.Errorf("used: %v", s.used)
+func (e *excluder) Name() string { return e.name }
+
+func (*excluder) Less(_, _ *v1alpha1.Placement) bool { return false }
+
+func (e *excluder) Filter(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
+	if cluster.Name == e.excludes {
+		return framework.NewStatus(framework.Unschedulable, "")
 	}
+	return nil
+}
+
+func (*excluder) Bind(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
+	return nil
+}
+
+func (e *excluder) Describe() (traits framework.Traits) {
+	if e.forces {
+		traits.ForcesRemoval = func(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (f framework.Forcing) { return f }
+	}
+	return traits
 }
 
 // TestLeavingOtherwiseQualifies: only a filter that forces removals excludes the cluster.
 func TestLeavingOtherwiseQualifies(t *testing.T) {
-	a := changing()
-	a.profile = &Profile{Filter: []framework.FilterPlugin{&plain{name: "forces"}, &plain{name: "excludes"}}, plugins: instances{"forces": {
-		Traits: framework.Traits{ForcesRemoval: func(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (f framework.Forcing) { return f }},
-	}}}
-	for i, by := range []string{"forces", "excludes"} {
-		a.excluded = append(a.excluded, exclusion{a.Snapshot.Clusters.Get(i), framework.NewStatus(framework.Unschedulable, "").WithPlugin(by)})
+	registry, enabled := framework.Registry{}, config.Plugins{}
+	for _, plugin := range []*excluder{{name: "forces", excludes: "a", forces: true}, {name: "excludes", excludes: "b"}} {
+		registry[plugin.name] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+			return plugin, nil
+		}
+		enabled.MultiPoint.Enabled = append(enabled.MultiPoint.Enabled, config.Plugin{Name: plugin.name})
 	}
+	enabled.QueueSort.Disabled = []config.DisabledPlugin{{Name: "excludes"}}
+	profiles, err := plugins.NewProfiles(t.Context(), nil, config.Profile{Plugins: enabled}, registry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := changing()
+	decider := decide.Decider{Profiles: profiles}
+	a.Decision = decider.Decide(t.Context(), decide.Request{Snapshot: a.Snapshot})
 	got := map[string]bool{}
 	for _, leaving := range a.leaving() {
 		got[leaving.Name] = leaving.OtherwiseQualifies

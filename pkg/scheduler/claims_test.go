@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
 // TestClaims: what is stored for a change that begins, ends without publication, and is published;
@@ -33,28 +34,22 @@ func TestClaims(t *testing.T) {
 			s := New(nil, nil)
 			s.StoreClaim = func(_ types.NamespacedName, clusters []string) { call = fmt.Sprint(clusters) }
 			s.StoreQuota = func(_ types.NamespacedName, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
-			a := attemptOn(nil)
-			a.Snapshot.Queue, a.claim = tc.queue, keepClaim
 			p := &framework.Proposal{
 				Added: []string{"a"}, Selected: make([]framework.Selection, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
 				Partial: tc.partial, Beside: tc.beside,
 			}
 			var got []string
-			store := func(stored claim) {
+			store := func(next, stored plan.Claim) {
 				call = ""
-				if s.storeClaim(types.NamespacedName{}, a.claim, stored); call == "" {
+				if s.storeClaim(types.NamespacedName{}, next, stored); call == "" {
 					call = "-"
 				}
 				got = append(got, call)
 			}
-			a.claim = claimFor(p, tc.queue)
-			store(keepClaim)
-			begun := a.claim
-			a.releaseClaim(p)
-			store(begun)
-			a.claim = begun
-			a.publishClaim(p)
-			store(begun)
+			begun := plan.ClaimFor(p, tc.queue)
+			store(begun, plan.KeepClaim)
+			store(begun.Released(tc.queue, tc.writes > 0), begun)
+			store(begun.Published(tc.queue, p), begun)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -9,39 +9,34 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// reserver keeps the Proposals that it reserved for. It panics instead if
-// panics is set.
+// reserver keeps the Proposals that it reserved for. It panics instead if panics is set.
 type reserver struct {
-	panics   bool
-	reserved []*framework.Proposal
+	lastPoints
+	panics, countsPermitted bool
+	proposals               []*framework.Proposal
 }
-
-func (*reserver) Name() string { return "reserver" }
 
 func (r *reserver) Reserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
 	if r.panics {
 		panic("no state of PreFilter")
 	}
-	r.reserved = append(r.reserved, p)
+	r.proposals = append(r.proposals, p)
 	return nil
 }
 
-func (*reserver) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
+func (r *reserver) Describe() framework.Traits {
+	return framework.Traits{CountsPermitted: r.countsPermitted}
 }
-
-type permittedReserver struct{ reserver }
-
-func (*permittedReserver) Name() string { return "permitted" }
 
 // TestReserveOpenChanges: Reserve is called with what the open record still adds and removes,
 // whatever other plugins do, and not if the plugin counts permitted changes.
 func TestReserveOpenChanges(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
-	pl := fixture.Placement("ns", "p").Obj()
 	for _, name := range []string{"a", "b", "c"} {
 		inv.Update(fixture.Cluster(name).Set("s1").Obj())
 	}
@@ -56,15 +51,13 @@ func TestReserveOpenChanges(t *testing.T) {
 		inv.Update(record)
 	}
 	inv.SetPublished(inv.Subject(inventory.Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"a", "b"}})
-	bad, good, permitted := &reserver{panics: true}, &reserver{}, &permittedReserver{}
-	s := New(map[string]*Profile{v1alpha1.DefaultProfile: {
-		Reserve: []framework.ReservePlugin{bad, good, permitted}, plugins: instances{"permitted": {Traits: framework.Traits{CountsPermitted: true}}},
-	}}, nil)
+	bad, good, permitted := &reserver{lastPoints: lastPoints{name: "bad"}, panics: true}, &reserver{lastPoints: lastPoints{name: "good"}}, &reserver{lastPoints: lastPoints{name: "permitted"}, countsPermitted: true}
+	s := New(profilesOf(t, config.Plugins{QueueSort: at("bad"), Reserve: at("bad", "good", "permitted"), Bind: at("bad")}, bad, good, permitted), nil)
 	s.ReserveOpenChanges(t.Context(), inv.OpenChanges(), func(key inventory.Key) *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
-	if len(good.reserved) != 1 || len(permitted.reserved) != 0 {
-		t.Fatalf("%d and %d calls, want 1 and 0", len(good.reserved), len(permitted.reserved))
+	if len(good.proposals) != 1 || len(permitted.proposals) != 0 {
+		t.Fatalf("%d and %d calls, want 1 and 0", len(good.proposals), len(permitted.proposals))
 	}
-	p := good.reserved[0]
+	p := good.proposals[0]
 	if got, want := p.Added, []string{"c", "d"}; !slices.Equal(got, want) {
 		t.Errorf("added %q, want %q", got, want)
 	}
@@ -74,7 +67,7 @@ func TestReserveOpenChanges(t *testing.T) {
 	if len(p.Selected) != 3 {
 		t.Errorf("%d clusters are selected, want 3", len(p.Selected))
 	}
-	if !s.timers[inventory.Key{Namespace: pl.Namespace, Name: pl.Name}].reserved {
+	if !s.memory.of(inventory.Key{Namespace: "ns", Name: "p"}).reserved {
 		t.Error("the next attempt does not know of the reservation")
 	}
 }

@@ -2,12 +2,12 @@ package scheduler
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -47,7 +47,7 @@ func TestPublished(t *testing.T) {
 			a.Snapshot.Subject.Pages = tc.pages
 			tc.step.Digest = framework.DigestOf(tc.step.Clusters)
 			if a.Step = &tc.step; tc.target {
-				a.Target = a.Step
+				a.Publication = plan.Whole
 			}
 			tc.want.Digest = tc.step.Digest
 			if diff := cmp.Diff(&tc.want, a.published()); diff != "" {
@@ -90,35 +90,46 @@ func TestScoresWritten(t *testing.T) {
 			pl := a.Snapshot.Subject.Placement.DeepCopy()
 			pl.Spec.SortBy = tc.sortBy
 			a.Snapshot.Subject.Placement = pl
-			if got := a.ScoresWritten(&tc.step); got != tc.want {
+			a.Step = &tc.step
+			if got := a.ScoresWritten(); got != tc.want {
 				t.Errorf("got %t", got)
 			}
 		})
 	}
 }
 
-// TestNextAttemptCause: the timer, or what expires.
-func TestNextAttemptCause(t *testing.T) {
-	at := fixture.Now.Add(time.Minute)
-	for name, tc := range map[string]struct {
-		expiries map[string]time.Time
-		requeue  time.Time
-		want     string
+// TestRepublishes: a step that wrote nothing is what was published before. If it is the target, the
+// generation and the profile that decided must be the same, too.
+func TestRepublishes(t *testing.T) {
+	same := framework.Published{Digest: "d", Generation: 2, Profile: "default"}
+	tests := map[string]struct {
+		writes  []framework.PageWrite
+		change  func(*framework.Published)
+		partial bool
+		want    bool
 	}{
-		"a timer":                  {requeue: at, want: "timer"},
-		"a toleration":             {requeue: at, expiries: map[string]time.Time{"toleration expired": at}, want: "toleration expired"},
-		"the first of two":         {requeue: at, expiries: map[string]time.Time{"toleration expired": at, "later": at.Add(time.Second)}, want: "toleration expired"},
-		"a timer before an expiry": {requeue: at, expiries: map[string]time.Time{"later": at.Add(time.Second)}, want: "timer"},
-	} {
+		"the same":                        {want: true},
+		"pages were written":              {writes: []framework.PageWrite{{}}},
+		"other clusters":                  {change: func(p *framework.Published) { p.Digest = "other" }},
+		"another generation":              {change: func(p *framework.Published) { p.Generation = 1 }},
+		"another profile":                 {change: func(p *framework.Published) { p.Profile = "other" }},
+		"another generation, no target":   {change: func(p *framework.Published) { p.Generation = 1 }, partial: true, want: true},
+		"other clusters, and no target":   {change: func(p *framework.Published) { p.Digest = "other" }, partial: true},
+		"the same, although not a target": {partial: true, want: true},
+	}
+	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(nil)
-			a.State.RequeueAt(tc.requeue)
-			for cause, at := range tc.expiries {
-				a.expiresAt(cause, at)
+			a.Step = &framework.Proposal{Digest: "d", Writes: tc.writes}
+			if !tc.partial {
+				a.Publication = plan.Whole
 			}
-			a.updateTimers()
-			if a.timers.NextAttemptCause != tc.want || !a.timers.NextAttempt.Equal(at) {
-				t.Errorf("%s at %v, want %s", a.timers.NextAttemptCause, a.timers.NextAttempt, tc.want)
+			before := same
+			if tc.change != nil {
+				tc.change(&before)
+			}
+			if got := a.republishes(&before); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -1,0 +1,95 @@
+package plan
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// TestEffects says for each outcome what it means for the condition, the event, the record and the
+// next attempt.
+func TestEffects(t *testing.T) {
+	want := map[Outcome]Effects{
+		"Unchanged":   {Supersedes: true, Ends: true},
+		"Undecided":   {Keep: true},
+		"Published":   {Phase: "Published", Supersedes: true},
+		"Progressing": {Phase: "Progressing", Supersedes: true},
+		"Held":        {Pending: "True", Event: "DecisionHeld", Phase: "Held", Supersedes: true},
+		"Waiting":     {Pending: "True", RetryAfter: 10 * time.Second, Supersedes: true},
+		"Denied":      {Pending: "False", Event: "DecisionDenied", Supersedes: true, Ends: true},
+		"Rejected":    {Pending: "False", Event: "DecisionRejected", Phase: "Rejected", Supersedes: true},
+		"Expired":     {Pending: "False", Event: "DecisionExpired", Phase: "Expired", Supersedes: true},
+		"Failed":      {Keep: true},
+	}
+	if diff := gocmp.Diff(want, effects); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
+
+// TestMessages has the message of each outcome that describes a change.
+func TestMessages(t *testing.T) {
+	until := metav1.NewTime(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
+	change := &framework.Proposal{Revision: 3, Added: []string{"a"}, Removed: []string{"b", "c"}}
+	const named = "Change 3 (1 added: a, 2 removed: b c) "
+	const approve = ". The published decision stays. To publish the change, approve it: kubectl placement approve placementchange/p-3 -n ns"
+	const onlyX, all = ". An approval does not end the hold by x", ". An approval does not end the hold by x and y"
+	holds := []berthv1alpha1.ChangeHold{{Plugin: "x", Reason: "why", Until: &until}, {Plugin: "y", Reason: "too"}}
+	approved := *change
+	approved.Approved = true
+	tests := map[string]struct {
+		plan Plan
+		want string
+	}{
+		"unchanged": {plan: Plan{Verdict: Verdict{Outcome: Unchanged}}},
+		"published": {plan: Plan{Verdict: Verdict{Outcome: Published}}},
+		"held": {
+			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds}},
+			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. To approve it: kubectl placement approve placementchange/p-3 -n ns",
+		},
+		"held, an approval is not enough": {
+			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds, stillHeldBy: []string{"x"}}},
+			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too" + onlyX +
+				". To approve it: kubectl placement approve placementchange/p-3 -n ns",
+		},
+		"held, an approval does not help": {
+			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds, stillHeldBy: []string{"x", "y"}}},
+			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too" + all,
+		},
+		"held and approved": {
+			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds}, Change: &Move{Proposal: &approved}},
+			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. It is approved",
+		},
+		"waiting":  {plan: Plan{Verdict: Verdict{Outcome: Waiting, Reason: "a fact"}}, want: named + "waits for a fact"},
+		"denied":   {plan: Plan{Verdict: Verdict{Outcome: Denied, Reason: "x"}}, want: named + "is denied by x"},
+		"rejected": {plan: Plan{Verdict: Verdict{Outcome: Rejected, Reason: "ann"}}, want: named + "was rejected by ann" + approve},
+		"expired":  {plan: Plan{Verdict: Verdict{Outcome: Expired}}, want: named + "was not approved in time" + approve},
+		"rejected, an approval is not enough": {
+			plan: Plan{Verdict: Verdict{Outcome: Rejected, Reason: "ann", stillHeldBy: []string{"x"}}},
+			want: named + "was rejected by ann" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
+		},
+		"expired, an approval is not enough": {
+			plan: Plan{Verdict: Verdict{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x"}}},
+			want: named + "was not approved in time" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
+		},
+		"expired without one that an approval ends": {
+			plan: Plan{Verdict: Verdict{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x", "y"}}},
+			want: named + "was not permitted in time" + strings.Replace(approve, " stays", " stays"+all, 1),
+		},
+		"ended": {plan: Plan{Verdict: Verdict{Outcome: Expired, message: "as the record says"}}, want: "as the record says"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.plan.Decision, tc.plan.Change = decisionOn(nil), cmp.Or(tc.plan.Change, &Move{Proposal: change})
+			if got := tc.plan.Message(); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
