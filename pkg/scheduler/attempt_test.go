@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -157,6 +158,25 @@ func TestPublishStores(t *testing.T) {
 				t.Errorf("%d steps, error %v, stored (-want +got):\n%s", len(plugin.bound), a.Err.Err(), diff)
 			}
 		})
+	}
+}
+
+// TestFailureAfterATimeout: an attempt that failed after its cycle timed out counts as a failure,
+// also after the first timeout.
+func TestFailureAfterATimeout(t *testing.T) {
+	for outcome, want := range map[plan.Outcome]time.Duration{plan.Failed: 5 * time.Millisecond, plan.Undecided: 0} {
+		s := New(nil, nil)
+		s.Clock, s.CycleTimeout = clocktesting.NewFakeClock(fixture.Now), time.Second
+		p := attemptOn(nil).Plan
+		p.Outcome, p.Timeouts, p.Err = outcome, 1, framework.NewStatus(framework.Error, "down")
+		pl := p.Snapshot.Subject.Placement
+		s.RecordAttempt(pl, time.Millisecond, 0, false)
+		for range 3 {
+			s.execute(t.Context(), p)
+		}
+		if got := s.AttemptDelay(pl); got != want {
+			t.Errorf("%s: the next attempt is in %s, want %s", outcome, got, want)
+		}
 	}
 }
 

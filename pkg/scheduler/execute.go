@@ -20,13 +20,15 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		step := *p.Publish
 		a.Step = &step
 	}
-	if !a.FirstTimeout() {
-		if a.Outcome != plan.Failed {
-			s.publish(ctx, a)
-			s.storeClaim(a.Snapshot.Subject.Key(), a.claim, p.Claim)
-		}
-		s.RecordFailure(a.Snapshot.Subject.Placement, a.Err != nil)
+	switch {
+	case a.Outcome == plan.Failed:
+	case a.FirstTimeout():
+		return a
+	default:
+		s.publish(ctx, a)
+		s.storeClaim(a.Snapshot.Subject.Key(), a.claim, p.Claim)
 	}
+	s.RecordFailure(a.Snapshot.Subject.Placement, a.Err != nil)
 	return a
 }
 

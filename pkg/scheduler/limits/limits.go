@@ -179,7 +179,8 @@ func (l *Limits) RecordAttempt(pl *v1alpha1.Placement, elapsed time.Duration, ti
 	if continues {
 		least = l.CycleTimeout / 16
 	}
-	p = attemptStats{uid: pl.UID, generation: pl.Generation, failures: p.failures, timeouts: timeouts, slow: l.charge(pl.Namespace, elapsed, least, now) || p.prepared}
+	p.slow, p.prepared = l.charge(pl.Namespace, elapsed, least, now) || p.prepared, false
+	p.timeouts, p.notBefore = timeouts, time.Time{}
 	if timeouts > 0 {
 		p.notBefore = now.Add(l.TimeoutDelay(timeouts))
 	}

@@ -6,6 +6,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -41,5 +42,26 @@ func TestPreparationTakesTurns(t *testing.T) {
 	}
 	if len(limits.turn.asked) > 0 {
 		t.Errorf("kept: %v", limits.turn.asked)
+	}
+}
+
+// TestPreparationFailureStays until the next attempt takes it, also if one that began earlier ends
+// meanwhile, or the Placement is edited.
+func TestPreparationFailureStays(t *testing.T) {
+	l, _ := limitsOf(time.Second)
+	pl := fixture.Placement("ns", "p").Generation(1).Obj()
+	pl.UID = "u"
+	failure := framework.NewStatus(framework.Error, "boom")
+	l.FailPreparation(pl, failure)
+	l.ChargePreparation(pl, time.Minute)
+	l.RecordAttempt(pl, time.Millisecond, 1, false)
+	l.RecordFailure(pl, true)
+	edited := pl.DeepCopy()
+	edited.Generation = 2
+	l.RecordAttempt(edited, time.Millisecond, 0, false)
+	for _, want := range []*framework.Status{failure, nil} {
+		if got := l.TakePreparationFailure(edited); got != want {
+			t.Errorf("got %v, want %v", got.Err(), want.Err())
+		}
 	}
 }
