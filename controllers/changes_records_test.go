@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -14,10 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/limits"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
@@ -30,19 +33,34 @@ var (
 	errExists      = apierrors.NewAlreadyExists(recordResource, "p-1")
 )
 
-// attempt is one that ended with an outcome; it adds a cluster under a revision.
-func (l *testRecorder) attempt(outcome plan.Outcome, revision int64, cluster string) *scheduler.Attempt {
-	set := []string{cluster}
-	change := &framework.Proposal{Revision: revision, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set}
-	p := &plan.Plan{
-		Decision: &decide.Decision{Profile: &plugins.Profile{}, Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)}, Verdict: plan.Verdict{Outcome: outcome}, Change: &plan.Move{Proposal: change},
+// holder is a Permit plugin that holds all changes.
+type holder struct{}
+
+func (holder) Name() string { return "x" }
+
+func (holder) Permit(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) (*framework.Status, time.Duration) {
+	return framework.NewStatus(framework.Wait, "why"), time.Hour
+}
+
+// attempt is one that ended with an outcome: Unchanged, Held or Published. It adds a cluster under a
+// revision, unless it is Unchanged.
+func (l *testRecorder) attempt(t *testing.T, outcome plan.Outcome, revision int64, cluster string) *scheduler.Attempt {
+	t.Helper()
+	snapshot := l.Inventory.Snapshot(placementKey, fixture.Now, nil)
+	subject := *snapshot.Subject
+	snapshot.Subject, subject.Last = &subject, &framework.Published{Digest: framework.DigestOf(nil), Revision: revision - 1}
+	d := &decide.Decision{Snapshot: snapshot, State: framework.NewCycleState(snapshot), Profile: &plugins.Profile{}}
+	if outcome != plan.Unchanged {
+		d.Selected = []framework.Selection{{Cluster: framework.NewCluster(fixture.Cluster(cluster).Obj(), 0)}}
 	}
-	a := &scheduler.Attempt{Plan: p}
-	if outcome == plan.Published {
-		p.Publish, a.Step = change, change
+	if outcome == plan.Held {
+		d.Profile.Permit = []framework.PermitPlugin{holder{}}
 	}
-	p.PlanRecords()
-	return a
+	p := plan.Make(t.Context(), d, plan.Input{Limits: &limits.Limits{}})
+	if p.Outcome != outcome {
+		t.Fatalf("the outcome is %s", p.Outcome)
+	}
+	return &scheduler.Attempt{Plan: p, Done: scheduler.Done{Step: p.Publish}}
 }
 
 // addRecord stores a record of the Placement on the hub, and in the inventory if it is known there.
@@ -107,7 +125,7 @@ func TestRecordsBeforePublication(t *testing.T) {
 			if tc.prepare != nil {
 				tc.prepare(t, l)
 			}
-			a := l.attempt(tc.outcome, 2, "c")
+			a := l.attempt(t, tc.outcome, 2, "c")
 			if err := l.Before(t.Context(), a); !errors.Is(err, tc.wantErr) {
 				t.Errorf("got error %v, want %v", err, tc.wantErr)
 			}
@@ -203,7 +221,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 			if tc.before != nil {
 				tc.before(t, l)
 			}
-			a := l.attempt(tc.outcome, 3, "c")
+			a := l.attempt(t, tc.outcome, 3, "c")
 			if tc.prepare != nil {
 				tc.prepare(t, l, a)
 			}
@@ -470,7 +488,7 @@ func TestCoveredRecords(t *testing.T) {
 // TestPublishedRecordTimes: all times are those of the attempt, in whole seconds.
 func TestPublishedRecordTimes(t *testing.T) {
 	l := newTestRecorder(t)
-	a := l.attempt(plan.Published, 1, "c")
+	a := l.attempt(t, plan.Published, 1, "c")
 	a.Snapshot.Now = fixture.Now.Add(1500 * time.Millisecond)
 	l.Owe(a)
 	if err := l.flush(t.Context(), placementKey); err != nil {

@@ -22,11 +22,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler"
-	"github.com/berth-dev/berth/pkg/scheduler/decide"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
-	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -396,15 +392,7 @@ func TestYield(t *testing.T) {
 func TestHeldChangesArePruned(t *testing.T) {
 	l := newTestRecorder(t)
 	for revision := range int64(30) {
-		set := []string{fmt.Sprint("c", revision)}
-		a := &scheduler.Attempt{Plan: &plan.Plan{
-			Decision: &decide.Decision{Profile: &plugins.Profile{}, Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)},
-			Verdict:  plan.Verdict{Outcome: plan.Held},
-			Change: &plan.Move{Proposal: &framework.Proposal{
-				Revision: revision + 1, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set,
-			}},
-		}}
-		a.PlanRecords()
+		a := l.attempt(t, plan.Held, revision+1, fmt.Sprint("c", revision))
 		if err := l.Before(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}

@@ -69,9 +69,7 @@ func (p *Plan) RecordBefore() *berthv1alpha1.PlacementChange {
 	return nil
 }
 
-// PlanRecords sets Records of a Plan that is otherwise complete. Make calls it.
-func (p *Plan) PlanRecords() { (&planner{Plan: p}).planRecords() }
-
+// planRecords sets Records of a Plan that is otherwise complete.
 func (a *planner) planRecords() {
 	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
 	switch a.Outcome {
