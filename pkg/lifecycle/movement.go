@@ -65,6 +65,7 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 	if t.Added, t.Removed = update.Next(); len(t.Added)+len(t.Removed) > 0 {
 		return t, nil
 	}
+	t.AwaitsReadiness = len(waiting) > 0
 	t.Why = whyNoStep(update, waiting, pl.Spec.NumberOfClusters != nil)
 	available := update.MinAvailable
 	if update.MinAvailable = 0; available > 0 && update.Moves() {

@@ -153,21 +153,30 @@ func Attempt(w World, m Memory) Prediction {
 	target, decided := a.selectTarget()
 	a.measureReady(func(name string) bool { return !decided || slices.Contains(target, name) })
 	var c *change
-	outcome, holds := Undecided, map[string]time.Time(nil)
 	if decided {
 		a.target, a.result.Target = target, target
 		c = a.changeTo(target)
-		if outcome, holds = Unchanged, nil; c != nil {
-			outcome, holds = a.permit(c)
-		}
+	}
+	outcome, holds := Undecided, map[string]time.Time(nil)
+	rest := a.rest(c)
+	first := a.goesFirst(rest)
+	switch {
+	case first:
+	case c != nil:
+		outcome, holds = a.permit(c)
+	case decided:
+		outcome = Unchanged
+	}
+	if decided {
 		a.rememberTarget(c)
 	}
-	switch outcome {
-	case Published:
+	switch {
+	case first:
+		c, outcome = rest, a.transition(rest, true)
+	case outcome == Published:
 		outcome = a.transition(c, false)
-	case Unchanged:
-	default:
-		c, outcome, holds = a.meanwhile(c, outcome, holds)
+	case outcome != Unchanged:
+		c, outcome, holds = a.meanwhile(c, rest, outcome, holds)
 	}
 	a.result.Outcome = outcome
 	a.record(outcome, c, holds)
@@ -181,9 +190,9 @@ func Attempt(w World, m Memory) Prediction {
 
 // meanwhile is what happens while a change may not begin: the change in progress goes on, or
 // clusters that the Placement cannot keep are removed, as a change of their own.
-func (a *attempt) meanwhile(c *change, outcome Outcome, holds map[string]time.Time) (*change, Outcome, map[string]time.Time) {
+func (a *attempt) meanwhile(c, rest *change, outcome Outcome, holds map[string]time.Time) (*change, Outcome, map[string]time.Time) {
 	forcedGoAhead := outcome == Waiting || onlyWindows(holds)
-	if rest := a.goesOn(c); forcedGoAhead && rest != nil {
+	if forcedGoAhead && rest != nil {
 		return rest, a.transition(rest, true), nil
 	}
 	revoked := a.revoked()
@@ -210,9 +219,9 @@ func (a *attempt) meanwhile(c *change, outcome Outcome, holds map[string]time.Ti
 	return c, outcome, holds
 }
 
-// goesOn is the rest of the change in progress, if it can go on while another one waits: the target
-// of that keeps nothing that the rest removes.
-func (a *attempt) goesOn(c *change) *change {
+// rest is the rest of the change in progress, if it can go on instead of another one: the target of
+// that keeps nothing that the rest removes.
+func (a *attempt) rest(c *change) *change {
 	old := a.inProgress()
 	if c == nil || old == nil || c.open == old || len(a.forced()) > 0 {
 		return nil
@@ -222,6 +231,20 @@ func (a *attempt) goesOn(c *change) *change {
 		return nil
 	}
 	return rest
+}
+
+// goesFirst: the rest of a change is made before the change to the target, which has all that the
+// rest adds. It publishes a step, or waits for clusters to become ready, and is not stuck.
+func (a *attempt) goesFirst(rest *change) bool {
+	if rest == nil || len(minus(rest.added, a.target)) > 0 {
+		return false
+	}
+	if !slices.Equal(a.step(rest, a.minAvailable(rest)), a.Listed) {
+		return true
+	}
+	stay := minus(a.Listed, rest.removed)
+	return !a.policy.suspended && slices.Equal(a.step(rest, 0), a.Listed) && len(a.allReady(stay, rest)) < len(stay) &&
+		a.Now.Before(a.lastProgress(rest).Add(a.policy.deadline))
 }
 
 // publish lists clusters with the revision of a change.

@@ -103,7 +103,7 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 		ended.Phase = berthv1alpha1.PhaseSuperseded
 		a.result.Before = append(a.result.Before, ended)
 	}
-	if outcome == Published {
+	if outcome == Published || slices.Equal(a.result.Listed, c.to) {
 		recorded = a.complete(recorded)
 	} else {
 		recorded.Phase, recorded.Holds = berthv1alpha1.PhaseProgressing, nil

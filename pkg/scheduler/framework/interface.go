@@ -256,6 +256,8 @@ type Transition struct {
 	// if it does. Approvable is true if an approval of the change is enough.
 	Paused     string
 	Approvable bool
+	// AwaitsReadiness is true if the next step follows when published clusters become ready.
+	AwaitsReadiness bool
 	// ProgressDeadline is the time without a step after which the change is reported; 0 for never.
 	ProgressDeadline time.Duration
 	// Why is what the rest of the change waits for; empty if the next step follows at once.

@@ -35,8 +35,8 @@ type Plan struct {
 	// Target is the Proposal of the selected clusters; nil if nothing was decided.
 	Target *framework.Proposal
 	// Change is the change that the Verdict is about: to Target, or one that is made instead. It is
-	// nil if no cluster is added or removed. Asked is the change to Target with its Verdict, if
-	// another change is made.
+	// nil if no cluster is added or removed. Asked is the change to Target if another one is made,
+	// with its Verdict; without one, if it follows after the change in progress.
 	Change *Move
 	Verdict
 	Asked *Asked
@@ -101,6 +101,8 @@ type planner struct {
 	in Input
 	// edits is set once causedByEdit was called.
 	edits *editState
+	// step is set once goesFirst chose the rest of the change in progress.
+	step *step
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
 }
@@ -141,19 +143,25 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	return a.Plan
 }
 
-// ask runs Reserve and Permit for the change to Target or, if that must wait, for the rest of the
-// change in progress.
+// ask chooses the change that the attempt is about, and runs Reserve and Permit for it: the rest of
+// the change in progress, if that leads to Target; else the change to Target or, while that must
+// wait, again the rest.
 func (a *planner) ask(ctx context.Context) {
-	if IsChange(a.Target) {
-		a.Change = a.newMove(a.Target, a.Timers.Change)
-		a.Verdict = a.permitChange(ctx, a.Change)
-	} else if !a.failsForNow() && a.in.Reserved && !a.in.Dry {
+	switch {
+	case IsChange(a.Target):
+		m := a.newMove(a.Target, a.Timers.Change)
+		rest := a.rest(m)
+		if a.goesFirst(ctx, m, rest) {
+			return
+		}
+		a.Change, a.Verdict = m, a.permitChange(ctx, m)
+		if rest != nil && (a.Outcome == Waiting || a.forcedPermitted()) {
+			a.goOn(ctx, rest, &Asked{m, a.Verdict})
+		}
+	case !a.failsForNow() && a.in.Reserved && !a.in.Dry:
 		if failure := a.unreserve(ctx, &framework.Proposal{}, false); failure != nil {
 			a.Verdict = failed(failure)
 		}
-	}
-	if a.Outcome == Waiting || a.forcedPermitted() {
-		a.goOn(ctx)
 	}
 }
 

@@ -240,8 +240,13 @@ func changed(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.P
 	return next
 }
 
-// recordProgress stores a step of the change.
+// recordProgress stores a step of the change. The last one completes a change that went on instead
+// of another one.
 func (a *planner) recordProgress(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
+	if a.Progress.LeftAdded+a.Progress.LeftRemoved == 0 {
+		complete(status, now)
+		return
+	}
 	status.Phase, status.Holds = berthv1alpha1.PhaseProgressing, a.Progress.holds
 	status.Message = v1alpha1.CutText(a.Progress.String(), maxMessage)
 	status.Remaining = &berthv1alpha1.RemainingClusters{Added: int32(a.Progress.LeftAdded), Removed: int32(a.Progress.LeftRemoved)}

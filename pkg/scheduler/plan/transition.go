@@ -50,10 +50,14 @@ func (p *Progress) String() string {
 // that is published now, or nothing. Plugins count the whole change until it is published, or until
 // nothing changes any more.
 func (a *planner) nextStep(ctx context.Context) {
-	t, pausedBy, failure := a.runTransitionPlugins(ctx)
+	step := a.step
+	if step == nil {
+		step = a.runTransitionPlugins(ctx)
+	}
+	t := step.Transition
 	switch {
-	case failure != nil:
-		a.Verdict = failed(failure)
+	case step.failure != nil:
+		a.Verdict = failed(step.failure)
 		if !a.in.Dry {
 			a.unreserve(ctx, a.Change.Proposal, false)
 		}
@@ -62,7 +66,9 @@ func (a *planner) nextStep(ctx context.Context) {
 		if t == nil {
 			t = &framework.Transition{Added: a.Change.Added, Removed: a.Change.Removed}
 		}
-		t.Why = cmp.Or(t.Why, fmt.Sprintf("change %d follows: it waits for %s", a.Asked.Revision, cmp.Or(a.Asked.Reason, holdText(a.Asked.Holds))))
+		if a.Asked.Digest != a.Change.Digest {
+			t.Why = cmp.Or(t.Why, a.Asked.follows())
+		}
 	case t == nil || len(t.Added) == len(a.Change.Added) && len(t.Removed) == len(a.Change.Removed):
 		a.Outcome = Published
 		a.publish(Whole, a.Target)
@@ -75,7 +81,7 @@ func (a *planner) nextStep(ctx context.Context) {
 		LeftRemoved: len(a.Change.Removed) - len(t.Removed),
 	}
 	if t.Approvable {
-		a.Progress.holds = []berthv1alpha1.ChangeHold{{Plugin: pausedBy, Reason: v1alpha1.CutText(t.Why, maxReason)}}
+		a.Progress.holds = []berthv1alpha1.ChangeHold{{Plugin: step.pausedBy, Reason: v1alpha1.CutText(t.Why, maxReason)}}
 		a.Progress.Why += ". To approve it: " + a.approveCommand()
 	}
 	a.Progress.Added, a.Progress.Removed = a.wholeChange()
@@ -87,25 +93,53 @@ func (a *planner) nextStep(ctx context.Context) {
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
-// goOn lets the change in progress go on while the change to a new target is Waiting, for example
-// for the stabilization window, or is held only by windows of policies. Clusters that no longer
-// qualify are not added. Forced removals supersede the change in progress, and so does the end of
-// the wait, and a target that keeps a cluster that the change in progress would remove.
-func (a *planner) goOn(ctx context.Context) {
-	subject := a.Snapshot.Subject
-	open := changes.History(subject.Records).Open()
-	if open == nil || open == a.Change.Open || open.Status.Phase != berthv1alpha1.PhaseProgressing || len(a.forcedRemovals()) > 0 {
-		return
+// rest returns the rest of the change in progress if it can go on instead of another change: that
+// keeps no cluster which the rest removes. Forced removals supersede the change in progress.
+func (a *planner) rest(instead *Move) *Move {
+	open := changes.History(a.Snapshot.Subject.Records).Open()
+	if open == nil || open == instead.Open || open.Status.Phase != berthv1alpha1.PhaseProgressing || len(a.forcedRemovals()) > 0 {
+		return nil
 	}
 	p := a.toward(open)
-	if p == nil || len(changes.Minus(p.Removed, a.Target.Clusters)) < len(p.Removed) {
-		return
+	if p == nil || len(changes.Minus(p.Removed, instead.Clusters)) < len(p.Removed) {
+		return nil
 	}
-	m := &Move{Proposal: p, Open: open}
-	if v := a.permitChange(ctx, m); v.Outcome == Permitted {
-		a.Asked = &Asked{a.Change, a.Verdict}
-		a.Change, a.Verdict = m, v
+	return &Move{Proposal: p, Open: open}
+}
+
+// goesFirst makes the rest of the change in progress before the change to Target, if that has all
+// that the rest adds. The rest must publish a step, or wait for clusters to become ready, no longer
+// than its progress deadline; otherwise the change to Target supersedes it.
+func (a *planner) goesFirst(ctx context.Context, next, rest *Move) bool {
+	if rest == nil || len(changes.Minus(changes.Minus(rest.Clusters, a.Snapshot.Subject.LastNames()), a.Target.Clusters)) > 0 ||
+		!a.goOn(ctx, rest, &Asked{Move: next}) {
+		return false
 	}
+	if a.step = a.runTransitionPlugins(ctx); a.step.failure != nil || a.getsOn(a.step.Transition) {
+		return true
+	}
+	if !a.in.Dry {
+		a.unreserve(ctx, rest.Proposal, false)
+	}
+	a.step, a.Asked, a.Change, a.Verdict = nil, nil, nil, Verdict{Outcome: Unchanged}
+	return false
+}
+
+func (a *planner) getsOn(t *framework.Transition) bool {
+	if t == nil || len(t.Added)+len(t.Removed) > 0 {
+		return true
+	}
+	return t.AwaitsReadiness && t.Paused == "" && (t.ProgressDeadline == 0 || a.Snapshot.Now.Before(a.lastProgress().Add(t.ProgressDeadline)))
+}
+
+// goOn makes the rest of the change in progress, if it is permitted, instead of another change.
+func (a *planner) goOn(ctx context.Context, rest *Move, instead *Asked) bool {
+	v := a.permitChange(ctx, rest)
+	if v.Outcome != Permitted {
+		return false
+	}
+	a.Asked, a.Change, a.Verdict = instead, rest, v
+	return true
 }
 
 // toward proposes the rest of an open change, without additions that no longer qualify. It returns
@@ -136,6 +170,15 @@ func (a *planner) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	}
 	slices.Sort(p.Added)
 	return p
+}
+
+// follows says that the change comes next, and what it waits for.
+func (asked *Asked) follows() string {
+	text := fmt.Sprintf("change %d follows", asked.Revision)
+	if why := cmp.Or(asked.Reason, holdText(asked.Holds)); why != "" {
+		text += ": it waits for " + why
+	}
+	return text
 }
 
 // wholeChange returns how many clusters the change adds and removes, with its earlier steps.
@@ -239,11 +282,18 @@ func (a *planner) addedBefore() []string {
 	return changes.Sorted(added)
 }
 
-// runTransitionPlugins returns the step that all Transition plugins allow, and the plugin whose
-// pause an approval ends. The step is nil if the whole change is published.
-func (a *planner) runTransitionPlugins(ctx context.Context) (step *framework.Transition, pausedBy string, failure *framework.Status) {
+// step is what all Transition plugins allow a change to publish now: all of it without a Transition.
+type step struct {
+	*framework.Transition
+	// pausedBy is the plugin whose pause an approval ends.
+	pausedBy string
+	failure  *framework.Status
+}
+
+func (a *planner) runTransitionPlugins(ctx context.Context) *step {
+	s := &step{}
 	if len(a.Profile.Transition) == 0 {
-		return nil, "", nil
+		return s
 	}
 	defer a.startTimer("Transition")()
 	change := framework.NewChange(a.Change.Proposal, a.leaving)
@@ -255,17 +305,17 @@ func (a *planner) runTransitionPlugins(ctx context.Context) (step *framework.Tra
 			return status
 		})
 		if late := a.timeout("Transition", plugin); late != nil {
-			return nil, "", late
+			return &step{failure: late}
 		}
 		if !status.IsSuccess() {
-			return nil, "", plugins.Unexpected(plugin, "Transition", status)
+			return &step{failure: plugins.Unexpected(plugin, "Transition", status)}
 		}
 		if t != nil && t.Approvable {
-			pausedBy = plugin.Name()
+			s.pausedBy = plugin.Name()
 		}
-		step = inBoth(step, t)
+		s.Transition = inBoth(s.Transition, t)
 	}
-	return step, pausedBy, nil
+	return s
 }
 
 // inBoth returns the step that two plugins allow; nil allows everything.
@@ -276,6 +326,7 @@ func inBoth(a, b *framework.Transition) *framework.Transition {
 	both := &framework.Transition{
 		Added: changes.Minus(a.Added, changes.Minus(a.Added, b.Added)), Removed: changes.Minus(a.Removed, changes.Minus(a.Removed, b.Removed)),
 		Paused: a.Paused, Approvable: a.Approvable, Why: a.Why, ProgressDeadline: cmp.Or(a.ProgressDeadline, b.ProgressDeadline),
+		AwaitsReadiness: a.AwaitsReadiness || b.AwaitsReadiness,
 	}
 	if both.Why == "" || b.Paused != "" && a.Paused == "" {
 		both.Paused, both.Approvable, both.Why = b.Paused, b.Approvable, b.Why
