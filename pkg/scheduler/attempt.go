@@ -172,6 +172,7 @@ func (s *Scheduler) loadState(ctx context.Context, snapshot *framework.Snapshot)
 		}
 	}
 	snapshot.Timers, snapshot.Answers = s.timers[key].Timers, s.held.answers(uid)
+	s.timers[key].unrecorded.load(snapshot)
 	for _, counter := range profile.counters() {
 		var counts any
 		panicked := guard(ctx, "Counts", counter, func() *framework.Status {
@@ -195,6 +196,7 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 	a.reportSelection(ctx)
 	a.Target = a.diff()
 	a.timers.ReadySince = a.readySince()
+	a.timers.Unrecorded, a.timers.UnrecordedAt = nil, time.Time{}
 	a.updateGeneration()
 	if a.Failure != nil {
 		a.Outcome = Undecided
@@ -381,7 +383,9 @@ func (a *Attempt) updateTimers() {
 // saveState stores the timers and the held change for the Placement's next attempt.
 func (s *Scheduler) saveState(a *Attempt) {
 	subject := a.Snapshot.Subject
-	s.timers[subject.Key()] = timers{Timers: a.timers, uid: subject.Placement.UID, profile: a.profile, reserved: a.staysReserved()}
+	s.timers[subject.Key()] = timers{
+		Timers: a.timers, uid: subject.Placement.UID, profile: a.profile, reserved: a.staysReserved(), unrecorded: s.unrecordedAfter(a),
+	}
 	switch {
 	case a.Outcome == Failed || a.Outcome == Undecided || a.Outcome == Waiting && len(a.Holds) > 0:
 	case a.Outcome == Held || a.Outcome == Rejected && a.message == "":

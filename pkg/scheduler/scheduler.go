@@ -74,6 +74,8 @@ type timers struct {
 	profile *Profile
 	// reserved is true while Reserve plugins count a change.
 	reserved bool
+	// unrecorded are the last additions without a record.
+	unrecorded additions
 }
 
 // New returns a scheduler with profiles by name. A Placement selects one by

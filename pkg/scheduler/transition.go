@@ -291,6 +291,9 @@ func (a *Attempt) addedBefore() []string {
 		}
 		added = append(added, joined...)
 	}
+	if changes.EndOfSecond(a.timers.UnrecordedAt).After(since) {
+		added = append(added, a.timers.Unrecorded...)
+	}
 	return changes.Sorted(added)
 }
 
