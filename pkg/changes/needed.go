@@ -146,10 +146,13 @@ func EndedSince(record *berthv1alpha1.PlacementChange, since time.Time) bool {
 func endOf(record *berthv1alpha1.PlacementChange) time.Time {
 	s := &record.Status
 	if at := cmp.Or(s.CompletionTime, s.LastProgressTime, s.PermittedTime); at != nil {
-		return at.Add(time.Second)
+		return EndOfSecond(at.Time)
 	}
 	return time.Time{}
 }
+
+// EndOfSecond returns the end of the second in which a change ended, as its record has it.
+func EndOfSecond(at time.Time) time.Time { return at.Truncate(time.Second).Add(time.Second) }
 
 // Removed is a number of clusters that a change removed, for limits on removals.
 type Removed struct {

@@ -27,9 +27,10 @@ const (
 // Listed is a cluster that is published now.
 type Listed struct {
 	Name string
-	// Unknown is true if Ready is false because a readiness source cannot be read.
-	Ready, Unknown bool
-	Removal        Removal
+	// Unknown is true if Ready is false because a readiness source cannot be read, Young if the
+	// cluster is ready, but not for minReadySeconds.
+	Ready, Unknown, Young bool
+	Removal               Removal
 	// Original is true if the cluster was published when the change began.
 	Original bool
 	// Rank is the position in the ranking, from 1; 0 if the cluster does not qualify.
@@ -102,8 +103,9 @@ func (u *RollingUpdate) voluntary(listed []Listed) (removed []string) {
 	return removed
 }
 
-// remaining counts the clusters that stay published after the removals so far.
-type remaining struct{ all, ready, original int }
+// remaining counts the clusters that stay published after the removals so far. young are original
+// ones: those that the change added replace none yet.
+type remaining struct{ all, ready, young, original int }
 
 func (r *remaining) count(c Listed, n int) {
 	r.all += n
@@ -113,30 +115,39 @@ func (r *remaining) count(c Listed, n int) {
 	if c.Original {
 		r.original += n
 	}
+	if c.Original && c.Young {
+		r.young += n
+	}
 }
 
 // mayLeave reports whether one more cluster may leave. The removal of one that is not ready lowers
-// no count of ready clusters.
+// no count of ready clusters. A young one leaves as a ready one does, because it is in use.
 func (u *RollingUpdate) mayLeave(c Listed, left remaining) bool {
+	if c.Original && left.original <= u.MinAvailable {
+		return false
+	}
+	left.count(c, -1)
 	least := u.Desired - u.MaxUnavailable
 	switch {
-	case c.Original && left.original <= u.MinAvailable:
-		return false
-	case c.Ready:
-		return left.ready > least
-	case c.Unknown:
+	case c.Ready, c.Unknown:
 		return left.ready >= least
+	case c.Young:
+		return left.ready+left.young >= least
 	}
-	return left.all > least
+	return left.all >= least
 }
 
 // compareLeaving orders clusters by which leaves first.
 func compareLeaving(a, b Listed) int {
-	if a.Ready != b.Ready {
-		if a.Ready {
-			return 1
-		}
-		return -1
+	return cmp.Or(cmp.Compare(a.readiness(), b.readiness()), cmp.Compare(a.Removal, b.Removal), cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Name, b.Name))
+}
+
+func (c *Listed) readiness() int {
+	switch {
+	case c.Ready:
+		return 2
+	case c.Young:
+		return 1
 	}
-	return cmp.Or(cmp.Compare(a.Removal, b.Removal), cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Name, b.Name))
+	return 0
 }

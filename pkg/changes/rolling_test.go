@@ -9,12 +9,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rolling parses "a! b- c~": ! is not ready, * unknown, + original, - a forced removal, ~ drained,
-// ? unqualified, ^ outranked with the position as its rank.
+// rolling parses "a! b- c~": ! is not ready, * unknown, % young, + original, - a forced removal, ~
+// drained, ? unqualified, ^ outranked with the position as its rank.
 func rolling(desired, unavailable, surge int, listed, missing string) *RollingUpdate {
 	u := &RollingUpdate{Desired: desired, MaxUnavailable: unavailable, MaxSurge: surge, Missing: strings.Fields(missing)}
 	for i, text := range strings.Fields(listed) {
-		c := Listed{Name: strings.TrimRight(text, "!*+-~?^"), Ready: !strings.ContainsAny(text, "!*"), Unknown: strings.Contains(text, "*"), Original: strings.Contains(text, "+")}
+		c := Listed{
+			Name: strings.TrimRight(text, "!*%+-~?^"), Ready: !strings.ContainsAny(text, "!*%"), Unknown: strings.Contains(text, "*"),
+			Young: strings.Contains(text, "%"), Original: strings.Contains(text, "+"),
+		}
 		for mark, removal := range map[string]Removal{"-": Forced, "~": Drained, "?": Unqualified, "^": Outranked} {
 			if strings.Contains(text, mark) {
 				c.Removal = removal
@@ -66,6 +69,13 @@ func TestRollingUpdate(t *testing.T) {
 		"more than the budget is missing: nothing leaves":    {rolling(4, 1, 1, "a? b! c! d e", "f"), "[] | []"},
 		"an unknown one does not leave as an unready one":    {rolling(3, 0, 1, "a?* b c! d", ""), "[] | []"},
 		"but if enough are known to be ready":                {rolling(2, 0, 1, "a?* b c! d", ""), "[] | [a]"},
+		"young ones stay until they are replaced":            {rolling(2, 0, 1, "a+?% b+?%", "c"), "[c] | []"},
+		"a young one that was added replaces none":           {rolling(2, 0, 1, "a+?% b+?% c%", ""), "[] | []"},
+		"a ready one does":                                   {rolling(2, 0, 1, "a+?% b+?% c", "d"), "[] | [a]"},
+		"a smaller number of young ones":                     {rolling(2, 0, 1, "a+% b+% c+^% d+^%", ""), "[] | [c d]"},
+		"a young one that was added leaves at once":          {rolling(2, 0, 1, "a+ b+ c?%", ""), "[] | [c]"},
+		"unready ones leave before young ones":               {rolling(2, 1, 0, "a+?% b+?!", "c d"), "[] | [b]"},
+		"young ones leave before ready ones":                 {rolling(1, 0, 1, "a+? b+?%", ""), "[] | [b]"},
 		"minAvailable limits what leaves":                    {rolling(0, 0, 1, "a+? b+? c+? d+?", ""), "[] | [a b]"},
 		"minAvailable counts original ones only":             {rolling(0, 0, 1, "a+? b+? c? d?", ""), "[] | [c d]"},
 		"minAvailable counts unready ones":                   {rolling(0, 0, 1, "a+?! b+?! c+ d+", ""), "[] | [a b]"},
@@ -86,8 +96,8 @@ func TestRollingUpdate(t *testing.T) {
 }
 
 // TestRollingUpdateLaws: every step keeps the clusters that are in both sets, publishes none that
-// is in neither, and makes the ready clusters no fewer than the budget allows, and the
-// original ones no fewer than minAvailable. If the target has
+// is in neither, and makes the ready clusters no fewer than the budget allows, nor those with the
+// young original ones, and the original ones no fewer than minAvailable. If the target has
 // the desired number and its clusters become ready, the change ends.
 func TestRollingUpdateLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -99,9 +109,12 @@ func TestRollingUpdateLaws(t *testing.T) {
 		}
 		for i := range rapid.IntRange(0, 12).Draw(t, "listed") {
 			u.Listed = append(u.Listed, Listed{
-				Name: fmt.Sprintf("c%02d", i), Rank: i + 1, Ready: rapid.Bool().Draw(t, "ready"), Original: true,
+				Name: fmt.Sprintf("c%02d", i), Rank: i + 1, Ready: rapid.Bool().Draw(t, "ready"), Young: rapid.Bool().Draw(t, "young"), Original: true,
 				Removal: Removal(rapid.IntRange(int(Stays), int(Outranked)).Draw(t, "removal")),
 			})
+		}
+		for i := range u.Listed {
+			u.Listed[i].Young = u.Listed[i].Young && !u.Listed[i].Ready
 		}
 		for i := range rapid.IntRange(0, 8).Draw(t, "missing") {
 			u.Missing = append(u.Missing, fmt.Sprintf("n%02d", i))
@@ -127,7 +140,9 @@ func TestRollingUpdateLaws(t *testing.T) {
 					return
 				}
 				for i := range u.Listed {
-					u.Listed[i].Ready = u.Listed[i].Ready || u.Listed[i].Removal == Stays
+					c := &u.Listed[i]
+					c.Ready = c.Ready || c.Removal == Stays
+					c.Young = c.Young && !c.Ready
 				}
 			}
 			if step > 100 {
@@ -147,13 +162,13 @@ func (u *RollingUpdate) step(added, removed []string) {
 	u.Listed = slices.DeleteFunc(u.Listed, func(c Listed) bool { return slices.Contains(removed, c.Name) })
 	u.Missing = slices.DeleteFunc(u.Missing, func(name string) bool { return slices.Contains(added, name) })
 	for _, name := range added {
-		u.Listed = append(u.Listed, Listed{Name: name})
+		u.Listed = append(u.Listed, Listed{Name: name, Young: true})
 	}
 }
 
 func checkStep(t *rapid.T, u *RollingUpdate, added, removed []string) {
 	t.Helper()
-	least, before, after := u.Desired-u.MaxUnavailable, 0, 0
+	least, before, after, used, inUse := u.Desired-u.MaxUnavailable, 0, 0, 0, 0
 	original, voluntary := 0, 0
 	for _, c := range u.Listed {
 		leaves := slices.Contains(removed, c.Name)
@@ -167,7 +182,15 @@ func checkStep(t *rapid.T, u *RollingUpdate, added, removed []string) {
 			t.Fatalf("%s is in both sets and leaves", c.Name)
 		case c.Removal == Forced && !leaves:
 			t.Fatalf("%s must leave", c.Name)
-		case c.Removal == Forced || !c.Ready:
+		case c.Removal == Forced:
+			continue
+		case c.Young && c.Original:
+			used++
+			if !leaves {
+				inUse++
+			}
+			continue
+		case !c.Ready:
 			continue
 		}
 		if before++; !leaves {
@@ -179,6 +202,9 @@ func checkStep(t *rapid.T, u *RollingUpdate, added, removed []string) {
 	}
 	if after < before && after < least {
 		t.Fatalf("%d clusters are ready, then %d, and at least %d must be", before, after, least)
+	}
+	if used, inUse = used+before, inUse+after; inUse < used && inUse < least {
+		t.Fatalf("%d clusters are in use, then %d, and at least %d must be", used, inUse, least)
 	}
 	for _, name := range added {
 		if !slices.Contains(u.Missing, name) {

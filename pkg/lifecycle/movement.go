@@ -80,6 +80,11 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 // ones if they are unknown. It returns the policy that says so. An approved change has no such
 // limit.
 func setMinAvailable(update *changes.RollingUpdate, change *framework.Change, policy *changes.Policy) (limitedBy string) {
+	for i := range update.Listed {
+		c := &update.Listed[i]
+		_, original := slices.BinarySearch(change.Original, c.Name)
+		c.Original = original || change.Original == nil
+	}
 	if change.Approved {
 		return ""
 	}
@@ -88,11 +93,6 @@ func setMinAvailable(update *changes.RollingUpdate, change *framework.Change, po
 		if _, limitedBy = policy.MinAvailable(1); limitedBy != "" {
 			update.MinAvailable = len(update.Listed)
 		}
-	}
-	for i := range update.Listed {
-		c := &update.Listed[i]
-		_, original := slices.BinarySearch(change.Original, c.Name)
-		c.Original = original || change.Original == nil
 	}
 	return limitedBy
 }
@@ -113,10 +113,12 @@ func setReady(state *framework.CycleState, update *changes.RollingUpdate, change
 		if since, added := change.ReadySince[c.Name]; why == "" && added && policy.MinReady > 0 {
 			if ready := since.Add(policy.MinReady); snapshot.Now.Before(ready) {
 				state.RequeueAt(ready)
+				c.Young = true
 				why = "ready since " + since.UTC().Format(time.RFC3339) + ", minReadySeconds is " + strconv.Itoa(int(policy.MinReady.Seconds()))
 			}
 		}
 		c.Ready = why == "" || late && c.Removal == changes.Stays
+		c.Young = c.Young && !c.Ready
 		if c.Unknown = c.Unknown && !c.Ready; !c.Ready && c.Removal == changes.Stays {
 			waiting = append(waiting, notReady{c.Name, why})
 		}

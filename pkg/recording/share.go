@@ -168,7 +168,7 @@ func sizeOfItem(it *item) int64 {
 	size := int64(itemSize)
 	switch {
 	case it.decision != nil:
-		size += int64(64 * (len(it.decision.Added) + len(it.decision.Removed) + len(it.decision.Timers.ReadySince)))
+		size += int64(64 * (len(it.decision.Added) + len(it.decision.Removed) + len(it.decision.Timers.ReadySince) + len(it.decision.Timers.Unrecorded)))
 	case it.input == nil:
 	case it.input.Object != nil:
 		size += sizeOfValue(reflect.ValueOf(it.input.Object), 0)

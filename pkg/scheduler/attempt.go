@@ -132,7 +132,7 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 		Reserved: s.memory.of(subject.Key()).reserved, Timeouts: s.Timeouts(subject.Placement), RevokedOnly: revokedOnly, Limits: &s.Limits, Timer: s.Timer,
 	})
 	s.storeClaim(subject.Key(), p.Claim, plan.KeepClaim)
-	s.memory.save(p)
+	s.memory.save(p, s.WriteRecordsBefore != nil)
 	if s.OnDecided != nil {
 		s.OnDecided(p)
 	}

@@ -236,7 +236,7 @@ func TestForgetReachesPlugins(t *testing.T) {
 	s.CycleTimeout = time.Second
 	a := attemptOn(nil)
 	pl, key := a.Snapshot.Subject.Placement, a.Snapshot.Subject.Key()
-	s.memory.save(a.Plan)
+	s.memory.save(a.Plan, true)
 	s.RecordAttempt(pl, time.Second, 1, false)
 	s.Forget(key)
 	if diff := cmp.Diff([]string{"filters", "permits", "publishes", "reserves"}, forgotten); diff != "" {

@@ -31,6 +31,8 @@ type remembered struct {
 	profile *plugins.Profile
 	// reserved is true while Reserve plugins count a change.
 	reserved bool
+	// unrecorded are the last additions without a record; none if changes get no records.
+	unrecorded additions
 	// held is the held change, with the answers of plugins; nil if none is held. id identifies it.
 	held     *framework.HeldChange
 	id       framework.Answers
@@ -140,13 +142,16 @@ func (m *Memory) entry(key types.NamespacedName) *remembered {
 }
 
 // save stores what the next attempt must know. It keeps the answers if the same change was held
-// before.
-func (m *Memory) save(p *plan.Plan) {
+// before. recorded is true if changes get records.
+func (m *Memory) save(p *plan.Plan, recorded bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	subject := p.Snapshot.Subject
 	r := m.entry(subject.Key())
 	r.uid, r.timers, r.profile, r.reserved = subject.Placement.UID, p.Timers, p.Profile, p.Reserved
+	if recorded {
+		r.unrecorded = r.unrecorded.after(p)
+	}
 	if p.Held.Keep {
 		return
 	}

@@ -40,9 +40,9 @@ func TestRemember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, next := NewMemory(), heldPlan("p", old, fixture.Now)
-			m.save(heldPlan("p", old, fixture.Now))
+			m.save(heldPlan("p", old, fixture.Now), true)
 			next.Held, next.Reserved = tc.held, true
-			m.save(next)
+			m.save(next, true)
 			key, uid := next.Snapshot.Subject.Key(), next.Snapshot.Subject.Placement.UID
 			got := m.of(key)
 			if got.uid != uid || got.timers.NextAttemptCause != "timer" || !got.reserved || got.profile != next.Profile {
@@ -79,7 +79,7 @@ func TestMemoryForgets(t *testing.T) {
 		"released": {do: func(m *Memory) {
 			p := heldPlan("b", 1, fixture.Now)
 			p.Held = plan.HeldChange{}
-			m.save(p)
+			m.save(p, true)
 		}, want: "[n/a n/c]"},
 		"gone":     {do: func(m *Memory) { m.forget(types.NamespacedName{Namespace: "n", Name: "a"}) }, want: "[n/b n/c]"},
 		"rejected": {do: func(m *Memory) { m.Reject("uid-c", "x", "no") }, want: "[n/a n/b]"},
@@ -88,7 +88,7 @@ func TestMemoryForgets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := NewMemory()
 			for _, name := range []string{"b", "c", "a"} {
-				m.save(heldPlan(name, 1, fixture.Now))
+				m.save(heldPlan(name, 1, fixture.Now), true)
 			}
 			tc.do(m)
 			keys := []string{}
@@ -116,8 +116,8 @@ func TestEmptyMemory(t *testing.T) {
 func TestSinceOfAHeldChange(t *testing.T) {
 	for revision, want := range map[int64]time.Time{1: fixture.Now, 2: fixture.Now.Add(time.Minute)} {
 		m := NewMemory()
-		m.save(heldPlan("p", 1, fixture.Now))
-		m.save(heldPlan("p", revision, fixture.Now.Add(time.Minute)))
+		m.save(heldPlan("p", 1, fixture.Now), true)
+		m.save(heldPlan("p", revision, fixture.Now.Add(time.Minute)), true)
 		if got := m.List()[0].Since; !got.Equal(want) {
 			t.Errorf("revision %d is held since %v, want %v", revision, got, want)
 		}

@@ -365,6 +365,28 @@ func TestMinReadyAfterAFinishedChange(t *testing.T) {
 
 func nothingElse(*desk) {}
 
+// TestMinReadyOfANewPolicy: clusters that were published less than minReadySeconds ago are in use.
+// They stay until others have replaced them, unless fewer are wanted.
+func TestMinReadyOfANewPolicy(t *testing.T) {
+	d := newDesk(t, ask().Number(3).Predicate(fixture.MatchLabel("tier", "gold")))
+	d.tier("gold", "a", "b", "c")
+	d.attemptUntilStable()
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 600 })
+	d.attemptUntilStable()
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c x | [c x y] | ")
+	d.later(599)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c x | [c x y] | ")
+	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
+	d.tier("silver", "x", "y")
+	d.tier("gold", "a")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a c |  | ")
+}
+
 // TestStepsNeedNoRecords: the next step is the same for a simulation of the hub's objects, with and
 // without the record of the change in progress.
 func TestStepsNeedNoRecords(t *testing.T) {

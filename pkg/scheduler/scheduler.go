@@ -150,6 +150,7 @@ func (s *Scheduler) loadState(ctx context.Context, snapshot *framework.Snapshot)
 		}
 	}
 	snapshot.Timers, snapshot.Answers = before.timers, before.answers()
+	before.unrecorded.load(snapshot)
 	for _, counter := range profile.Counters() {
 		var counts any
 		panicked := plugins.Call(ctx, "Counts", counter, func() *framework.Status {

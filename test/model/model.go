@@ -242,8 +242,8 @@ func (a *attempt) goesFirst(rest *change) bool {
 	if !slices.Equal(a.step(rest, a.minAvailable(rest)), a.Listed) {
 		return true
 	}
-	stay := minus(a.Listed, rest.removed)
-	return !a.policy.suspended && slices.Equal(a.step(rest, 0), a.Listed) && len(a.allReady(stay, rest)) < len(stay) &&
+	unready := func(name string) bool { return !a.ready(name, rest) }
+	return !a.policy.suspended && slices.Equal(a.step(rest, 0), a.Listed) && slices.ContainsFunc(minus(a.Listed, rest.removed), unready) &&
 		a.Now.Before(a.lastProgress(rest).Add(a.policy.deadline))
 }
 

@@ -71,31 +71,35 @@ func (a *attempt) step(c *change, available int) []string {
 		}
 	}
 	// 3. Voluntary removals.
-	least, ready, kept := desired-unavailable, len(a.allReady(stay, c)), len(stay)
-	original := a.original(c)
-	keptOriginal := len(stay) - len(minus(stay, original))
+	least, original := desired-unavailable, a.original(c)
 	for _, name := range a.leaving(stay, c) {
-		isReady, isOriginal := a.ready(name, c), slices.Contains(original, name)
-		switch {
-		case isOriginal && keptOriginal <= available:
-			continue
-		case isReady && ready > least:
-			ready--
-		case !isReady && !a.Clusters[name].Unknown && kept > least, a.Clusters[name].Unknown && ready >= least:
-		default:
+		if slices.Contains(original, name) && len(stay)-len(minus(stay, original)) <= available {
 			continue
 		}
-		listed, kept = minus(listed, []string{name}), kept-1
-		if isOriginal {
-			keptOriginal--
+		if a.mayLeave(name, stay, original, least, c) {
+			listed, stay = minus(listed, []string{name}), minus(stay, []string{name})
 		}
 	}
 	return listed
 }
 
-// allReady returns the clusters that count as ready.
-func (a *attempt) allReady(names []string, c *change) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !a.ready(name, c) })
+// mayLeave reports whether one more of the published clusters may leave.
+func (a *attempt) mayLeave(name string, stay, original []string, least int, c *change) bool {
+	others, ready, inUse := minus(stay, []string{name}), 0, 0
+	for _, other := range others {
+		if a.ready(other, c) {
+			ready, inUse = ready+1, inUse+1
+		} else if a.Clusters[other].Ready && slices.Contains(original, other) {
+			inUse++
+		}
+	}
+	switch {
+	case a.ready(name, c), a.Clusters[name].Unknown:
+		return ready >= least
+	case a.Clusters[name].Ready:
+		return inUse >= least
+	}
+	return len(others) >= least
 }
 
 // leaving returns the clusters of a set that are not in the target, in the order in which they
@@ -111,14 +115,17 @@ func (a *attempt) leaving(listed []string, c *change) []string {
 		}
 		return 1
 	}
-	unready := func(name string) int {
-		if a.ready(name, c) {
+	readiness := func(name string) int {
+		switch {
+		case a.ready(name, c):
+			return 2
+		case a.Clusters[name].Ready:
 			return 1
 		}
 		return 0
 	}
 	slices.SortStableFunc(names, func(x, y string) int {
-		return cmp.Or(cmp.Compare(unready(x), unready(y)), cmp.Compare(class(x), class(y)),
+		return cmp.Or(cmp.Compare(readiness(x), readiness(y)), cmp.Compare(class(x), class(y)),
 			cmp.Compare(slices.Index(ranked, y), slices.Index(ranked, x)))
 	})
 	return names

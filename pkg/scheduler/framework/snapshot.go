@@ -135,6 +135,11 @@ type Timers struct {
 	// DisruptionPolicy published and ready, by name; zero for one that is not ready. Clusters that
 	// were added long ago are not in it. Nil without policies.
 	ReadySince map[string]time.Time `json:"readySince,omitzero"`
+	// Unrecorded are the clusters that were added by changes without a record yet, and UnrecordedAt
+	// is when the last of them was published. They are set only for the attempt that begins
+	// ReadySince.
+	Unrecorded   []string  `json:"unrecorded,omitzero"`
+	UnrecordedAt time.Time `json:"unrecordedAt,omitzero"`
 	// DecidedGeneration is the Placement's generation that attempts decide, DecidedProfile its
 	// profile, and DecidedSince the time of the first of them.
 	DecidedGeneration int64     `json:"decidedGeneration,omitempty"`

@@ -115,6 +115,7 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	// 5. Diff.
 	a.Target = a.diff()
 	a.Timers.ReadySince = a.readySince()
+	a.Timers.Unrecorded, a.Timers.UnrecordedAt = nil, time.Time{}
 	a.updateGeneration()
 	if a.Failure != nil {
 		a.Outcome = Undecided

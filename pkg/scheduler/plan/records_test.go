@@ -178,7 +178,7 @@ func TestRecordsBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := planOf(decisionOn(lastOf()))
-			a.Outcome, a.Change, a.Progress = tc.outcome, &Move{Proposal: &framework.Proposal{Revision: 2, Digest: "d", Added: []string{"a"}}, Open: tc.open}, &Progress{Added: 1}
+			a.Outcome, a.Change, a.Progress = tc.outcome, &Move{Proposal: &framework.Proposal{Revision: 2, Digest: "d", Added: []string{"a"}}, Open: tc.open}, &Progress{Added: 1, LeftAdded: 1}
 			a.Publish, a.Holds = a.Change.Proposal, []berthv1alpha1.ChangeHold{{Plugin: "x"}}
 			a.Snapshot.Subject.Records = []*berthv1alpha1.PlacementChange{other}
 			if tc.open != nil {

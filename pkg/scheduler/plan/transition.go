@@ -279,6 +279,9 @@ func (a *planner) addedBefore() []string {
 		}
 		added = append(added, joined...)
 	}
+	if changes.EndOfSecond(a.Timers.UnrecordedAt).After(since) {
+		added = append(added, a.Timers.Unrecorded...)
+	}
 	return changes.Sorted(added)
 }
 
