@@ -9,11 +9,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
 // TestOneWriterOfMessages: conditions are set, and events are built, in one place each, which

@@ -66,7 +66,7 @@ func (s *Scheduler) Decide(ctx context.Context, snapshot *framework.Snapshot) *A
 func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapshot) *Attempt {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
-	ctx, deadline := s.Limits.Start(ctx)
+	ctx, deadline := s.Start(ctx)
 	a := s.decideDry(ctx, snapshot, deadline)
 	s.endCycle(a.Plan, deadline.Stop())
 	return a
@@ -75,7 +75,7 @@ func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapsh
 func (s *Scheduler) decideDry(ctx context.Context, snapshot *framework.Snapshot, deadline *limits.Deadline) *Attempt {
 	d := s.Decider.Decide(ctx, decide.Request{Snapshot: snapshot, Deadline: deadline, Failure: s.TakePreparationFailure(snapshot.Subject.Placement)})
 	p := plan.Make(ctx, d, plan.Input{Dry: true, Timeouts: s.Timeouts(snapshot.Subject.Placement), Limits: &s.Limits, Timer: s.Timer})
-	return &Attempt{Plan: p, Done: Done{Step: p.Publish, Err: p.Verdict.Err, claim: p.Claim}}
+	return &Attempt{Plan: p, Done: Done{Step: p.Publish, Err: p.Err, claim: p.Claim}}
 }
 
 // Attempt runs steps 1 to 9 for one Placement of a namespace. takeSnapshot runs with the cycle lock
@@ -110,7 +110,7 @@ func (s *Scheduler) attempt(ctx context.Context, namespace string, takeSnapshot 
 
 // runCycle runs steps 1 to 8. The caller holds the cycle lock.
 func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework.Snapshot, revokedOnly bool) *plan.Plan {
-	cycle, deadline := s.Limits.Start(ctx)
+	cycle, deadline := s.Start(ctx)
 	// 1. Snapshot.
 	snapshot := takeSnapshot()
 	if snapshot == nil {

@@ -14,7 +14,7 @@ import (
 
 // execute writes the records of a Plan that must come first and then runs step 9.
 func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
-	a := &Attempt{Plan: p, Done: Done{Err: p.Verdict.Err, claim: p.Claim}}
+	a := &Attempt{Plan: p, Done: Done{Err: p.Err, claim: p.Claim}}
 	if p.Publish != nil {
 		// The Bind plugin stores its writes in it.
 		step := *p.Publish

@@ -103,22 +103,26 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 		ended.Phase = berthv1alpha1.PhaseSuperseded
 		a.result.Before = append(a.result.Before, ended)
 	}
-	if outcome == Published || slices.Equal(a.result.Listed, c.to) {
-		recorded = a.complete(recorded)
-	} else {
-		recorded.Phase, recorded.Holds = berthv1alpha1.PhaseProgressing, nil
-		if a.paused {
-			recorded.Holds = map[string]time.Time{"Movement": {}}
-		}
-		recorded.LeftAdded, recorded.LeftRemoved = len(minus(c.to, a.result.Listed)), len(minus(a.result.Listed, c.to))
-		if !slices.Equal(a.result.Listed, a.Listed) {
-			recorded.Progress = a.Now
-		}
-	}
-	a.result.After = []Record{recorded}
+	a.result.After = []Record{a.afterStep(recorded, outcome, c)}
 	if own != nil {
 		a.result.After = append(a.result.After, a.superseded(c)...)
 	}
+}
+
+// afterStep returns the record of a change after a step of it.
+func (a *attempt) afterStep(r Record, outcome Outcome, c *change) Record {
+	if outcome == Published || slices.Equal(a.result.Listed, c.to) {
+		return a.complete(r)
+	}
+	r.Phase, r.Holds = berthv1alpha1.PhaseProgressing, nil
+	if a.paused {
+		r.Holds = map[string]time.Time{"Movement": {}}
+	}
+	r.LeftAdded, r.LeftRemoved = len(minus(c.to, a.result.Listed)), len(minus(a.result.Listed, c.to))
+	if !slices.Equal(a.result.Listed, a.Listed) {
+		r.Progress = a.Now
+	}
+	return r
 }
 
 // history is the record of a change that was published at once.

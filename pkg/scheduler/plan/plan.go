@@ -175,7 +175,7 @@ func (p *Plan) failsForNow() bool {
 // undecided.
 func (a *planner) undecideIfLate() {
 	if late := limits.TimeoutOf(a.Err); late != nil && a.Publish == nil {
-		a.Decision, a.Target, a.Change, a.Asked = a.Decision.WithFailure(a.Err), nil, nil, nil
+		a.Decision, a.Target, a.Change, a.Asked = a.WithFailure(a.Err), nil, nil, nil
 		a.Verdict = Verdict{Outcome: Undecided}
 	}
 }
@@ -331,11 +331,7 @@ func (a *planner) unrecorded() *framework.Proposal {
 
 // remember sets what the next attempt must know.
 func (a *planner) remember() {
-	if a.Timers.ReadySince != nil && a.Publish != nil {
-		for _, name := range a.Publish.Added {
-			a.Timers.ReadySince[name] = a.Snapshot.Now
-		}
-	}
+	a.rememberAdded()
 	if a.Target != nil && a.Failure == nil {
 		a.Timers.Change = stabilityOf(a.Timers.Change, a.Target, a.Snapshot.Now)
 	}
@@ -352,6 +348,16 @@ func (a *planner) remember() {
 	}
 	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedAlone || a.failsForNow() && a.in.Reserved || a.unreserveFailed
 	a.Held = a.held()
+}
+
+// rememberAdded begins to measure the readiness of what is published now.
+func (a *planner) rememberAdded() {
+	if a.Timers.ReadySince == nil || a.Publish == nil {
+		return
+	}
+	for _, name := range a.Publish.Added {
+		a.Timers.ReadySince[name] = a.Snapshot.Now
+	}
 }
 
 // continues reports whether the change in progress goes on although the target changed.

@@ -3,11 +3,12 @@ package plan
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // changedInSteps returns the clusters of all additions and removals since a change was last

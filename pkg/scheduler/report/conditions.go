@@ -6,16 +6,15 @@ import (
 	"slices"
 	"time"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
-	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 // Disabled is the only condition that Berth writes to a Placement that its annotation
