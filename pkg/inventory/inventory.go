@@ -79,9 +79,9 @@ type Inventory struct {
 	// object. counts are the decisions on their pages, and those that are being published.
 	claims map[Key]*claim
 	counts decisionCounts
-	// policies are DisruptionPolicies by namespace, then name.
-	policies  nested[string, string, *policy]
-	evictions byOwner[*berthv1alpha1.PlacementEviction]
+	// disruptionPolicies are by namespace, then name.
+	disruptionPolicies nested[string, string, *disruptionPolicy]
+	evictions          byOwner[*berthv1alpha1.PlacementEviction]
 	// selections are the SelectionPolicies, holdings what decisions with such policies depend on.
 	selections selectionTable
 	holdings   holdings
@@ -105,22 +105,22 @@ type Inventory struct {
 // New returns an empty inventory.
 func New(options Options) *Inventory {
 	return &Inventory{
-		options:     options,
-		names:       nameTable{index: map[string]int{}},
-		sets:        map[string]*clusterSet{},
-		bindings:    nested[string, string, bool]{},
-		scores:      map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
-		placements:  map[Key]*placement{},
-		byNamespace: nested[string, Key, *placement]{},
-		readers:     nested[string, string, *readerGroup]{},
-		pages:       newPageTable(),
-		claims:      map[Key]*claim{},
-		records:     newRecordTable(),
-		policies:    nested[string, string, *policy]{},
-		evictions:   newByOwner[*berthv1alpha1.PlacementEviction](),
-		selections:  newSelectionTable(),
-		holdings:    newHoldings(),
-		readiness:   map[string]*readinessSource{},
+		options:            options,
+		names:              nameTable{index: map[string]int{}},
+		sets:               map[string]*clusterSet{},
+		bindings:           nested[string, string, bool]{},
+		scores:             map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
+		placements:         map[Key]*placement{},
+		byNamespace:        nested[string, Key, *placement]{},
+		readers:            nested[string, string, *readerGroup]{},
+		pages:              newPageTable(),
+		claims:             map[Key]*claim{},
+		records:            newRecordTable(),
+		disruptionPolicies: nested[string, string, *disruptionPolicy]{},
+		evictions:          newByOwner[*berthv1alpha1.PlacementEviction](),
+		selections:         newSelectionTable(),
+		holdings:           newHoldings(),
+		readiness:          map[string]*readinessSource{},
 	}
 }
 
@@ -140,7 +140,7 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
 	inv.processOwn(func(*event) {
 		p := inv.placements[nameOf(object)]
-		if p != nil && p.object.UID == object.UID && !earlier(object, p.object) && sameRequest(p.object, object) {
+		if p != nil && p.object.UID == object.UID && !earlier(object, p.object) && sameForDecisions(p.object, object) {
 			inv.setStatus(p, object)
 		}
 	})
@@ -231,13 +231,13 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 	defer inv.mu.Unlock()
 	inv.updateHoldings()
 	p := &placement{key: nameOf(pl), object: pl}
-	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Request: inv.requestOf(p)}
+	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, CapacityRequest: inv.capacityRequestOf(p)}
 	inv.addPolicies(subject, p)
 	return inv.snapshot(p, subject, now, queue)
 }
 
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
-	subject.Peers, subject.AffinityCycle = inv.peersOf(p), inv.holdings.cycles[p.key.Namespace][p.key]
+	subject.Peers, subject.AffinityCycle = inv.peersOf(p), inv.holdings.affinityCycles[p.key.Namespace][p.key]
 	// Replay knows the time of day only, so decisions do not use the monotonic clock.
 	now = now.Round(0)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1, Input: inv.inputs}
@@ -281,14 +281,14 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	}
 	ranks, sorted := inv.order.freeze(&inv.names)
 	inv.fleet = &framework.Fleet{
-		Clusters:   inv.clusters.Freeze(),
-		Ranks:      ranks,
-		Sorted:     sorted,
-		Counts:     inv.counts.freeze(),
-		Scores:     scores,
-		Log:        inv.log,
-		Capacities: inv.freezeCapacities(),
-		Requests:   inv.holdings.requests.Freeze(),
+		Clusters:         inv.clusters.Freeze(),
+		Ranks:            ranks,
+		Sorted:           sorted,
+		Counts:           inv.counts.freeze(),
+		Scores:           scores,
+		Log:              inv.log,
+		Capacities:       inv.freezeCapacities(),
+		CapacityRequests: inv.holdings.capacityRequests.Freeze(),
 	}
 	return inv.fleet
 }
@@ -324,7 +324,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	}
 	s.Incumbents, s.Leaving = p.claim.incumbents(), p.claim.leaving
 	if h := inv.holdings.byPlacement[p.key]; h != nil {
-		s.Has, s.Request = h.has, h.request
+		s.Has, s.CapacityRequest = h.has, h.capacityRequest
 	}
 	p.subject = s
 	return s

@@ -118,7 +118,7 @@ func (a *Attempt) measuresReadiness() bool {
 func (a *Attempt) isPlain() bool {
 	subject, d := a.Snapshot.Subject, &a.Demand
 	spec := &subject.Placement.Spec
-	if len(subject.SelectionPolicies)+len(subject.Peers) > 0 || a.policy != nil || a.pin != nil || subject.Request != nil {
+	if len(subject.SelectionPolicies)+len(subject.Peers) > 0 || a.policy != nil || a.pin != nil || subject.CapacityRequest != nil {
 		return false
 	}
 	if len(d.Spread)+len(d.Tiers)+len(d.Groups) > 0 || d.SpreadWeight != 0 || spec.SortBy == v1alpha1.SortByScore ||
