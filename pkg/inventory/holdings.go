@@ -89,7 +89,9 @@ func (inv *Inventory) addHoldings(affected affectedSet) {
 		return
 	}
 	others, cause := inv.updateHoldings()
-	maps.DeleteFunc(others, func(key Key, _ struct{}) bool { _, known := affected[key]; return known })
+	for key := range affected {
+		delete(others, key)
+	}
 	inv.setCauseText(others, cause)
 	inv.endStart(others)
 	maps.Copy(affected, others)

@@ -195,14 +195,20 @@ func (inv *Inventory) Placements() []Key {
 func (inv *Inventory) Subject(key Key) *framework.Subject {
 	return read(inv, key, func(p *placement) *framework.Subject {
 		inv.restoreLast(p)
-		subject, history := inv.subject(p), inv.historyOf(p)
-		if len(history) == 0 {
-			return subject
-		}
-		with := *subject
-		with.Records = history
-		return &with
+		return inv.withRecords(p)
 	})
+}
+
+// withRecords returns the Subject with the records of the Placement. They are not part of the
+// cached Subject, because packed records need less memory.
+func (inv *Inventory) withRecords(p *placement) *framework.Subject {
+	subject, history := inv.subject(p), inv.historyOf(p)
+	if len(history) == 0 {
+		return subject
+	}
+	with := *subject
+	with.Records = history
+	return &with
 }
 
 // Snapshot returns the fleet as one Placement sees it, within what its queue allows (nil: no
@@ -211,10 +217,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	return read(inv, key, func(p *placement) *framework.Snapshot {
 		inv.updateHoldings()
 		inv.restoreLast(p)
-		subject := *inv.subject(p)
-		// The records are not part of the cached Subject, because packed ones need less memory.
-		subject.Records = inv.historyOf(p)
-		snapshot := inv.snapshot(p, &subject, now, queue)
+		snapshot := inv.snapshot(p, inv.withRecords(p), now, queue)
 		snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
 		snapshot.Settled = p.skipped && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
 		// Events after this Snapshot are not in it: they start an attempt.
@@ -237,7 +240,11 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 }
 
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
-	subject.Peers, subject.AffinityCycle = inv.peersOf(p), inv.holdings.affinityCycles[p.key.Namespace][p.key]
+	if inv.selections.affinityOf(p.key) != nil {
+		with := *subject
+		with.Peers, with.AffinityCycle = inv.peersOf(p), inv.holdings.affinityCycles[p.key.Namespace][p.key]
+		subject = &with
+	}
 	// Replay knows the time of day only, so decisions do not use the monotonic clock.
 	now = now.Round(0)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1, Input: inv.inputs}
@@ -359,6 +366,9 @@ func (w affectedSet) keys() []Key {
 
 // sortedPlacements returns the keys of a map; nil if it is empty.
 func sortedPlacements[V any](m map[Key]V) []Key {
+	if len(m) == 0 {
+		return nil // as after most events
+	}
 	return slices.SortedFunc(maps.Keys(m), func(a, b Key) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
@@ -366,7 +376,10 @@ func sortedPlacements[V any](m map[Key]V) []Key {
 
 // sortedKeys makes one allocation: it runs for every Snapshot.
 func sortedKeys[V any](m map[string]V) []string {
-	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
 	slices.Sort(keys)
 	return keys
 }

@@ -80,7 +80,9 @@ func (inv *Inventory) updateReadiness(input Input, e *event) {
 	default:
 		differs = inv.updateReadyObjects(s, in, e.affected)
 	}
-	inv.setCauseText(e.affected, "readiness "+in.Source)
+	if len(e.affected) > 0 {
+		inv.setCauseText(e.affected, "readiness "+in.Source)
+	}
 	if differs {
 		inv.addInput(input)
 	}
