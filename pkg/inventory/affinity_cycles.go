@@ -55,8 +55,8 @@ type affinityGraph struct {
 	path   []affinityEdge
 }
 
-// updateAffinityCycles finds the Placements of a namespace that are in a cycle of affinity that may never
-// settle. It adds those for which that has changed.
+// updateAffinityCycles finds the Placements of a namespace that are in a cycle of affinity that
+// may never settle. It adds those for which that has changed.
 func (inv *Inventory) updateAffinityCycles(namespace string, affected affectedSet) {
 	old, next := inv.holdings.affinityCycles[namespace], inv.findAffinityCycles(namespace)
 	for _, key := range slices.Concat(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(next))) {

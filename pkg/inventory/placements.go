@@ -201,8 +201,8 @@ func edited(old, object *v1alpha1.Placement) string {
 	return "annotations"
 }
 
-// sameForDecisions is true if two states of a Placement differ only in what decisions do not depend on,
-// such as the status.
+// sameForDecisions is true if two states of a Placement differ only in what decisions do not
+// depend on, such as the status.
 func sameForDecisions(a, b *v1alpha1.Placement) bool {
 	return a.Generation == b.Generation && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
 		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
