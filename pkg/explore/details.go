@@ -226,7 +226,7 @@ func keyOf(placement string) types.NamespacedName {
 // requestedOf is what Placements request of a resource of a cluster; empty if nothing.
 func requestedOf(fleet *framework.Fleet, index int, name v1alpha1.ResourceName) string {
 	var sum int64
-	for _, request := range fleet.Requests.Get(index) {
+	for _, request := range fleet.CapacityRequests.Get(index) {
 		sum = framework.AddUnits(sum, request.Amounts[name])
 	}
 	switch {

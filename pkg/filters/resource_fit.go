@@ -39,12 +39,12 @@ func (ResourceFit) Describe() framework.Traits { return framework.Traits{ForcesR
 // PreFilter returns the clusters that are large enough.
 func (ResourceFit) PreFilter(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	snapshot := state.Snapshot()
-	if snapshot.Subject.Request == nil {
+	if snapshot.Subject.CapacityRequest == nil {
 		return nil, skip
 	}
 	passed, contended := snapshot.Candidates().Clone(), framework.Bitset{}
 	has := snapshot.Subject.Has
-	for name, amount := range snapshot.Subject.Request.Amounts {
+	for name, amount := range snapshot.Subject.CapacityRequest.Amounts {
 		capacity := snapshot.Capacities[name]
 		for i := range passed.All {
 			switch free, reported := capacity.Free(i); {
@@ -73,7 +73,7 @@ type lack struct {
 // missingAmounts returns the resources of which a cluster has too little for the Placement, sorted
 // by name.
 func missingAmounts(snapshot *framework.Snapshot, cluster int) []lack {
-	own, has := snapshot.Subject.Request, snapshot.Subject.Has.Has(cluster)
+	own, has := snapshot.Subject.CapacityRequest, snapshot.Subject.Has.Has(cluster)
 	free, contended := map[v1alpha1.ResourceName]int64{}, false
 	for name, amount := range own.Amounts {
 		units, reported := snapshot.Capacities[name].Free(cluster)
@@ -108,8 +108,8 @@ func leftByOlder(snapshot *framework.Snapshot, cluster int) map[v1alpha1.Resourc
 		}
 	}
 next:
-	for _, other := range snapshot.Requests.Get(cluster) {
-		if !other.Before(snapshot.Subject.Request) {
+	for _, other := range snapshot.CapacityRequests.Get(cluster) {
+		if !other.Before(snapshot.Subject.CapacityRequest) {
 			break
 		}
 		for name, amount := range other.Amounts {
@@ -127,7 +127,7 @@ next:
 // Filter returns the reason why a cluster is too small.
 func (ResourceFit) Filter(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
 	snapshot := state.Snapshot()
-	if snapshot.Subject.Request == nil {
+	if snapshot.Subject.CapacityRequest == nil {
 		return nil
 	}
 	var reasons []string
@@ -161,7 +161,7 @@ func quantityOf(snapshot *framework.Snapshot, name v1alpha1.ResourceName, units 
 // Relax returns the amounts that the cluster lacks.
 func (ResourceFit) Relax(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
 	snapshot := state.Snapshot()
-	if snapshot.Subject.Request == nil {
+	if snapshot.Subject.CapacityRequest == nil {
 		return nil
 	}
 	object := *cluster.ManagedCluster
@@ -189,5 +189,5 @@ func (ResourceFit) Relax(_ context.Context, state *framework.CycleState, _ *v1al
 
 // Recheck implements framework.Rechecker. Without a request, all clusters pass.
 func (ResourceFit) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
-	return nil, state.Snapshot().Subject.Request == nil
+	return nil, state.Snapshot().Subject.CapacityRequest == nil
 }

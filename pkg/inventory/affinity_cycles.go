@@ -55,21 +55,21 @@ type affinityGraph struct {
 	path   []affinityEdge
 }
 
-// updateCycles finds the Placements of a namespace that are in a cycle of affinity that may never
-// settle. It adds those for which that has changed.
-func (inv *Inventory) updateCycles(namespace string, affected affectedSet) {
-	old, next := inv.holdings.cycles[namespace], inv.findCycles(namespace)
+// updateAffinityCycles finds the Placements of a namespace that are in a cycle of affinity that
+// may never settle. It adds those for which that has changed.
+func (inv *Inventory) updateAffinityCycles(namespace string, affected affectedSet) {
+	old, next := inv.holdings.affinityCycles[namespace], inv.findAffinityCycles(namespace)
 	for _, key := range slices.Concat(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(next))) {
 		if old[key] != next[key] {
 			affected.add(key)
 		}
 	}
-	if inv.holdings.cycles[namespace] = next; len(next) == 0 {
-		delete(inv.holdings.cycles, namespace)
+	if inv.holdings.affinityCycles[namespace] = next; len(next) == 0 {
+		delete(inv.holdings.affinityCycles, namespace)
 	}
 }
 
-func (inv *Inventory) findCycles(namespace string) map[Key]string {
+func (inv *Inventory) findAffinityCycles(namespace string) map[Key]string {
 	nodes := slices.SortedFunc(maps.Keys(inv.selections.affinities[namespace]), func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
 	nodes = slices.DeleteFunc(nodes, func(key Key) bool { return inv.placements[key] == nil })
 	g := &affinityGraph{edges: map[Key][]affinityEdge{}, onPath: map[Key]bool{}}

@@ -23,25 +23,25 @@ func (f freedCapacity) changes(i int, name v1alpha1.ResourceName, before int64) 
 // next ones.
 func (inv *Inventory) moveRequests(old, next *holding, freed freedCapacity) {
 	left, joined := old.has, next.has
-	if old.request == next.request {
+	if old.capacityRequest == next.capacityRequest {
 		left, joined = old.has.Without(next.has), next.has.Without(old.has)
 	}
-	for name := range amounts(next.request) {
+	for name := range amounts(next.capacityRequest) {
 		inv.useCapacity(name)
 	}
 	for i := range left.All {
-		inv.setRequest(i, old.request, false, freed)
+		inv.setRequest(i, old.capacityRequest, false, freed)
 	}
 	for i := range joined.All {
-		inv.setRequest(i, next.request, true, freed)
+		inv.setRequest(i, next.capacityRequest, true, freed)
 	}
-	for name := range amounts(old.request) {
+	for name := range amounts(old.capacityRequest) {
 		inv.releaseCapacity(name)
 	}
 }
 
 // amounts are those of a request; none if it is nil.
-func amounts(request *framework.Request) map[v1alpha1.ResourceName]int64 {
+func amounts(request *framework.CapacityRequest) map[v1alpha1.ResourceName]int64 {
 	if request == nil {
 		return nil
 	}
@@ -49,12 +49,12 @@ func amounts(request *framework.Request) map[v1alpha1.ResourceName]int64 {
 }
 
 // setRequest adds a request to those of a cluster, or removes it.
-func (inv *Inventory) setRequest(i int, request *framework.Request, present bool, freed freedCapacity) {
+func (inv *Inventory) setRequest(i int, request *framework.CapacityRequest, present bool, freed freedCapacity) {
 	if request == nil {
 		return
 	}
-	requests := inv.holdings.requests.Get(i)
-	at := slices.IndexFunc(requests, func(r *framework.Request) bool { return r.Placement == request.Placement })
+	requests := inv.holdings.capacityRequests.Get(i)
+	at := slices.IndexFunc(requests, func(r *framework.CapacityRequest) bool { return r.Placement == request.Placement })
 	next := slices.Clone(requests) // Snapshots share the old one.
 	if at >= 0 {
 		next = slices.Delete(next, at, at+1)
@@ -62,7 +62,7 @@ func (inv *Inventory) setRequest(i int, request *framework.Request, present bool
 	sign := int64(-1)
 	if present {
 		sign = 1
-		at, _ = slices.BinarySearchFunc(next, request, func(a, b *framework.Request) int {
+		at, _ = slices.BinarySearchFunc(next, request, func(a, b *framework.CapacityRequest) int {
 			if a.Before(b) {
 				return -1
 			}
@@ -70,7 +70,7 @@ func (inv *Inventory) setRequest(i int, request *framework.Request, present bool
 		})
 		next = slices.Insert(next, at, request)
 	}
-	inv.holdings.requests.Set(i, next)
+	inv.holdings.capacityRequests.Set(i, next)
 	for name, amount := range request.Amounts {
 		// Nothing fits on a cluster that does not report the resource, so its sum is not kept.
 		c := inv.holdings.capacities[name]
@@ -90,7 +90,7 @@ func (inv *Inventory) setRequest(i int, request *framework.Request, present bool
 
 // requestedOf adds up what is requested of a resource of a cluster.
 func (inv *Inventory) requestedOf(i int, name v1alpha1.ResourceName) (sum int64) {
-	for _, r := range inv.holdings.requests.Get(i) {
+	for _, r := range inv.holdings.capacityRequests.Get(i) {
 		sum = framework.AddUnits(sum, r.Amounts[name])
 	}
 	return sum
@@ -181,16 +181,16 @@ func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 		return
 	}
 	for key, h := range inv.holdings.byPlacement {
-		if h.request == nil {
+		if h.capacityRequest == nil {
 			continue
 		}
-		for name, amount := range h.request.Amounts {
+		for name, amount := range h.capacityRequest.Amounts {
 			inv.holdings.capacities[name].wanted = amount
 		}
 		if slices.ContainsFunc(all, func(r refilled) bool { return inv.isAffected(h, &r) }) {
 			affected.add(key)
 		}
-		for name := range h.request.Amounts {
+		for name := range h.capacityRequest.Amounts {
 			inv.holdings.capacities[name].wanted = -1
 		}
 	}
@@ -212,13 +212,13 @@ func (inv *Inventory) isAffected(h *holding, r *refilled) bool {
 	if !differs {
 		return false
 	}
-	fits := inv.fits(h.request, r.cluster, nil)
-	return fits != inv.fits(h.request, r.cluster, r.before) && (fits || inv.dependsOnQualifying(h.placement))
+	fits := inv.fits(h.capacityRequest, r.cluster, nil)
+	return fits != inv.fits(h.capacityRequest, r.cluster, r.before) && (fits || inv.dependsOnQualifying(h.placement))
 }
 
 // fits reports whether a request fits on a cluster that the Placement does not have; before has
 // earlier sums of requests.
-func (inv *Inventory) fits(request *framework.Request, i int, before map[v1alpha1.ResourceName]int64) bool {
+func (inv *Inventory) fits(request *framework.CapacityRequest, i int, before map[v1alpha1.ResourceName]int64) bool {
 	for name, amount := range request.Amounts {
 		c := inv.holdings.capacities[name]
 		allocatable, requested := c.allocatable.Get(i), c.requested.Get(i)

@@ -98,7 +98,7 @@ func (c *claimants) has(placement string) map[string]int {
 // excludes reports whether others exclude a Placement from a cluster that it does not have.
 func (c *claimants) excludes(placement string, cluster int) bool {
 	snapshot := c.Snapshot(inventory.Key{Namespace: "n", Name: placement}, fixture.Now, nil)
-	if request := snapshot.Subject.Request; request != nil {
+	if request := snapshot.Subject.CapacityRequest; request != nil {
 		if free, _ := snapshot.Capacities["cpu"].Free(cluster); free < request.Amounts["cpu"] {
 			return true
 		}

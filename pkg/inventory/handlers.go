@@ -18,7 +18,7 @@ var handlers = map[string]handler{
 	"ManagedClusterSet":        handle((*Inventory).updateSet, (*Inventory).deleteSet),
 	"ManagedClusterSetBinding": handle((*Inventory).updateBinding, (*Inventory).deleteBinding),
 	"AddOnPlacementScore":      handle((*Inventory).updateScore, (*Inventory).deleteScore),
-	"DisruptionPolicy":         handle((*Inventory).updatePolicy, (*Inventory).deletePolicy),
+	"DisruptionPolicy":         handle((*Inventory).updateDisruptionPolicy, (*Inventory).deleteDisruptionPolicy),
 	"SelectionPolicy":          handle((*Inventory).updateSelection, (*Inventory).deleteSelection),
 	"Placement":                handle((*Inventory).updatePlacement, (*Inventory).placementDeleted),
 	"PlacementChange":          handle((*Inventory).recordUpdated, (*Inventory).deleteRecord),

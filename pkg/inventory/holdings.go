@@ -16,13 +16,14 @@ type holdings struct {
 	byPlacement map[Key]*holding
 	// changed are the Placements whose holding must be computed again.
 	changed map[Key]struct{}
-	// affinity are the namespaces whose cycles must be computed again; cycles are by Placement.
-	affinity map[string]struct{}
-	cycles   map[string]map[Key]string
+	// affinity are the namespaces whose cycles must be computed again, affinityCycles are
+	// by namespace and Placement.
+	affinity       map[string]struct{}
+	affinityCycles map[string]map[Key]string
 	// capacities are the requested resources.
 	capacities map[v1alpha1.ResourceName]*capacity
 	// requests are the requests of the Placements that have a cluster, by its index.
-	requests framework.Vector[[]*framework.Request]
+	capacityRequests framework.Vector[[]*framework.CapacityRequest]
 }
 
 // holding is what others know of one Placement.
@@ -31,8 +32,8 @@ type holding struct {
 	placement *placement
 	// has are the indexes of its clusters. Each is acquired in the table of names.
 	has framework.Bitset
-	// request is nil if it requests nothing.
-	request *framework.Request
+	// capacityRequest is nil if it requests nothing.
+	capacityRequest *framework.CapacityRequest
 	// apartFrom are the terms of its affinity, without with.
 	apartFrom []affinityTerm
 }
@@ -48,7 +49,7 @@ type capacity struct {
 
 func newHoldings() holdings {
 	return holdings{
-		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{}, cycles: map[string]map[Key]string{},
+		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{}, affinityCycles: map[string]map[Key]string{},
 		capacities: map[v1alpha1.ResourceName]*capacity{},
 	}
 }
@@ -88,7 +89,9 @@ func (inv *Inventory) addHoldings(affected affectedSet) {
 		return
 	}
 	others, cause := inv.updateHoldings()
-	maps.DeleteFunc(others, func(key Key, _ struct{}) bool { _, known := affected[key]; return known })
+	for key := range affected {
+		delete(others, key)
+	}
 	inv.setCauseText(others, cause)
 	inv.endStart(others)
 	maps.Copy(affected, others)
@@ -128,7 +131,7 @@ func (inv *Inventory) updateHoldings() (affected affectedSet, cause string) {
 	}
 	clear(h.changed)
 	for namespace := range h.affinity {
-		inv.updateCycles(namespace, affected)
+		inv.updateAffinityCycles(namespace, affected)
 	}
 	clear(h.affinity)
 	if moved == "" {
@@ -159,7 +162,7 @@ func (inv *Inventory) isShutOut(h *holding, left framework.Bitset) bool {
 	}
 	peers := inv.peersOf(h.placement)
 	for i := range left.All {
-		if h.request != nil && !inv.fits(h.request, i, nil) || slices.ContainsFunc(peers, func(p framework.Peer) bool { return p.Excludes(i, nil) }) {
+		if h.capacityRequest != nil && !inv.fits(h.capacityRequest, i, nil) || slices.ContainsFunc(peers, func(p framework.Peer) bool { return p.Excludes(i, nil) }) {
 			return true
 		}
 	}
@@ -173,7 +176,7 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	next := &holding{}
 	if inv.dependsOnClaim(key) {
 		inv.restoreLast(p)
-		next.placement, next.has, next.request = p, p.claim.has(), inv.requestOf(p)
+		next.placement, next.has, next.capacityRequest = p, p.claim.has(), inv.capacityRequestOf(p)
 		if s := inv.selections.affinityOf(key); s != nil {
 			next.apartFrom = s.apartFrom
 		}
@@ -181,8 +184,8 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	if old == nil {
 		old = &holding{}
 	}
-	if old.request.Equal(next.request) {
-		next.request = old.request
+	if old.capacityRequest.Equal(next.capacityRequest) {
+		next.capacityRequest = old.capacityRequest
 	}
 	for i := range next.has.All {
 		inv.names.hold(i)
@@ -201,13 +204,13 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	return !old.has.Covers(next.has) || !next.has.Covers(old.has)
 }
 
-// request returns a request without amounts.
-func (p *placement) request() *framework.Request {
-	return &framework.Request{Placement: p.key, Created: p.object.CreationTimestamp.Time}
+// capacityRequest returns a request without amounts.
+func (p *placement) capacityRequest() *framework.CapacityRequest {
+	return &framework.CapacityRequest{Placement: p.key, Created: p.object.CreationTimestamp.Time}
 }
 
-// requestOf returns what the oldest policy of a Placement requests; nil if that is nothing.
-func (inv *Inventory) requestOf(p *placement) *framework.Request {
+// capacityRequestOf returns what the oldest policy of a Placement requests; nil if that is nothing.
+func (inv *Inventory) capacityRequestOf(p *placement) *framework.CapacityRequest {
 	var oldest *berthv1alpha1.SelectionPolicy
 	for _, s := range inv.selections.of(p.key) {
 		if oldest == nil || s.object.CreationTimestamp.Before(&oldest.CreationTimestamp) {
@@ -217,7 +220,7 @@ func (inv *Inventory) requestOf(p *placement) *framework.Request {
 	if oldest == nil || len(oldest.Spec.Requests) == 0 {
 		return nil
 	}
-	r := p.request()
+	r := p.capacityRequest()
 	r.Amounts = map[v1alpha1.ResourceName]int64{}
 	for name, amount := range oldest.Spec.Requests {
 		r.Amounts[name] = framework.UnitsOf(name, amount, true)

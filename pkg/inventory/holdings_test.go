@@ -192,7 +192,7 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("free are %d, %t, want -500", free, reported)
 	}
 	var order []string
-	for _, r := range snapshot.Requests.Get(i) {
+	for _, r := range snapshot.CapacityRequests.Get(i) {
 		order = append(order, r.Placement.Name)
 	}
 	if fmt.Sprint(order) != "[old middle young]" {

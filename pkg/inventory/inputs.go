@@ -223,9 +223,9 @@ func (inv *Inventory) objects() []Input {
 }
 
 func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
-	for _, namespace := range sortedKeys(inv.policies) {
-		for _, name := range sortedKeys(inv.policies[namespace]) {
-			add(inv.policies[namespace][name].object)
+	for _, namespace := range sortedKeys(inv.disruptionPolicies) {
+		for _, name := range sortedKeys(inv.disruptionPolicies[namespace]) {
+			add(inv.disruptionPolicies[namespace][name].object)
 		}
 	}
 	for _, placement := range sortedPlacements(inv.selections.byPlacement) {

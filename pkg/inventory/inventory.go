@@ -79,9 +79,9 @@ type Inventory struct {
 	// object. counts are the decisions on their pages, and those that are being published.
 	claims map[Key]*claim
 	counts decisionCounts
-	// policies are DisruptionPolicies by namespace, then name.
-	policies  nested[string, string, *policy]
-	evictions byOwner[*berthv1alpha1.PlacementEviction]
+	// disruptionPolicies are by namespace, then name.
+	disruptionPolicies nested[string, string, *disruptionPolicy]
+	evictions          byOwner[*berthv1alpha1.PlacementEviction]
 	// selections are the SelectionPolicies, holdings what decisions with such policies depend on.
 	selections selectionTable
 	holdings   holdings
@@ -105,22 +105,22 @@ type Inventory struct {
 // New returns an empty inventory.
 func New(options Options) *Inventory {
 	return &Inventory{
-		options:     options,
-		names:       nameTable{index: map[string]int{}},
-		sets:        map[string]*clusterSet{},
-		bindings:    nested[string, string, bool]{},
-		scores:      map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
-		placements:  map[Key]*placement{},
-		byNamespace: nested[string, Key, *placement]{},
-		readers:     nested[string, string, *readerGroup]{},
-		pages:       newPageTable(),
-		claims:      map[Key]*claim{},
-		records:     newRecordTable(),
-		policies:    nested[string, string, *policy]{},
-		evictions:   newByOwner[*berthv1alpha1.PlacementEviction](),
-		selections:  newSelectionTable(),
-		holdings:    newHoldings(),
-		readiness:   map[string]*readinessSource{},
+		options:            options,
+		names:              nameTable{index: map[string]int{}},
+		sets:               map[string]*clusterSet{},
+		bindings:           nested[string, string, bool]{},
+		scores:             map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
+		placements:         map[Key]*placement{},
+		byNamespace:        nested[string, Key, *placement]{},
+		readers:            nested[string, string, *readerGroup]{},
+		pages:              newPageTable(),
+		claims:             map[Key]*claim{},
+		records:            newRecordTable(),
+		disruptionPolicies: nested[string, string, *disruptionPolicy]{},
+		evictions:          newByOwner[*berthv1alpha1.PlacementEviction](),
+		selections:         newSelectionTable(),
+		holdings:           newHoldings(),
+		readiness:          map[string]*readinessSource{},
 	}
 }
 
@@ -140,7 +140,7 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
 	inv.processOwn(func(*event) {
 		p := inv.placements[nameOf(object)]
-		if p != nil && p.object.UID == object.UID && !earlier(object, p.object) && sameRequest(p.object, object) {
+		if p != nil && p.object.UID == object.UID && !earlier(object, p.object) && sameForDecisions(p.object, object) {
 			inv.setStatus(p, object)
 		}
 	})
@@ -195,14 +195,20 @@ func (inv *Inventory) Placements() []Key {
 func (inv *Inventory) Subject(key Key) *framework.Subject {
 	return read(inv, key, func(p *placement) *framework.Subject {
 		inv.restoreLast(p)
-		subject, history := inv.subject(p), inv.historyOf(p)
-		if len(history) == 0 {
-			return subject
-		}
-		with := *subject
-		with.Records = history
-		return &with
+		return inv.withRecords(p)
 	})
+}
+
+// withRecords returns the Subject with the records of the Placement. They are not part of the
+// cached Subject, because packed records need less memory.
+func (inv *Inventory) withRecords(p *placement) *framework.Subject {
+	subject, history := inv.subject(p), inv.historyOf(p)
+	if len(history) == 0 {
+		return subject
+	}
+	with := *subject
+	with.Records = history
+	return &with
 }
 
 // Snapshot returns the fleet as one Placement sees it, within what its queue allows (nil: no
@@ -211,10 +217,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	return read(inv, key, func(p *placement) *framework.Snapshot {
 		inv.updateHoldings()
 		inv.restoreLast(p)
-		subject := *inv.subject(p)
-		// The records are not part of the cached Subject, because packed ones need less memory.
-		subject.Records = inv.historyOf(p)
-		snapshot := inv.snapshot(p, &subject, now, queue)
+		snapshot := inv.snapshot(p, inv.withRecords(p), now, queue)
 		snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
 		snapshot.Settled = p.skipped && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
 		// Events after this Snapshot are not in it: they start an attempt.
@@ -231,13 +234,17 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 	defer inv.mu.Unlock()
 	inv.updateHoldings()
 	p := &placement{key: nameOf(pl), object: pl}
-	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Request: inv.requestOf(p)}
+	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, CapacityRequest: inv.capacityRequestOf(p)}
 	inv.addPolicies(subject, p)
 	return inv.snapshot(p, subject, now, queue)
 }
 
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
-	subject.Peers, subject.AffinityCycle = inv.peersOf(p), inv.holdings.cycles[p.key.Namespace][p.key]
+	if inv.selections.affinityOf(p.key) != nil {
+		with := *subject
+		with.Peers, with.AffinityCycle = inv.peersOf(p), inv.holdings.affinityCycles[p.key.Namespace][p.key]
+		subject = &with
+	}
 	// Replay knows the time of day only, so decisions do not use the monotonic clock.
 	now = now.Round(0)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1, Input: inv.inputs}
@@ -281,14 +288,14 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	}
 	ranks, sorted := inv.order.freeze(&inv.names)
 	inv.fleet = &framework.Fleet{
-		Clusters:   inv.clusters.Freeze(),
-		Ranks:      ranks,
-		Sorted:     sorted,
-		Counts:     inv.counts.freeze(),
-		Scores:     scores,
-		Log:        inv.log,
-		Capacities: inv.freezeCapacities(),
-		Requests:   inv.holdings.requests.Freeze(),
+		Clusters:         inv.clusters.Freeze(),
+		Ranks:            ranks,
+		Sorted:           sorted,
+		Counts:           inv.counts.freeze(),
+		Scores:           scores,
+		Log:              inv.log,
+		Capacities:       inv.freezeCapacities(),
+		CapacityRequests: inv.holdings.capacityRequests.Freeze(),
 	}
 	return inv.fleet
 }
@@ -324,7 +331,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	}
 	s.Incumbents, s.Leaving = p.claim.incumbents(), p.claim.leaving
 	if h := inv.holdings.byPlacement[p.key]; h != nil {
-		s.Has, s.Request = h.has, h.request
+		s.Has, s.CapacityRequest = h.has, h.capacityRequest
 	}
 	p.subject = s
 	return s
@@ -359,6 +366,9 @@ func (w affectedSet) keys() []Key {
 
 // sortedPlacements returns the keys of a map; nil if it is empty.
 func sortedPlacements[V any](m map[Key]V) []Key {
+	if len(m) == 0 {
+		return nil // as after most events
+	}
 	return slices.SortedFunc(maps.Keys(m), func(a, b Key) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
@@ -366,7 +376,10 @@ func sortedPlacements[V any](m map[Key]V) []Key {
 
 // sortedKeys makes one allocation: it runs for every Snapshot.
 func sortedKeys[V any](m map[string]V) []string {
-	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
 	slices.Sort(keys)
 	return keys
 }

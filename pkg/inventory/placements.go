@@ -18,8 +18,8 @@ type placement struct {
 	// readsKey is the key of the readerGroup.
 	readsKey string
 	subject  *framework.Subject
-	// governance is nil if it is not known.
-	governance *governance
+	// disruption is nil if it is not known.
+	disruption *disruption
 	claim      *claim
 	// last is the last published decision; nil before the first one, and until it is read.
 	last *framework.Published
@@ -142,7 +142,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	if old != nil && older(object, old.object) {
 		return
 	}
-	if old != nil && old.object.UID == object.UID && sameRequest(old.object, object) {
+	if old != nil && old.object.UID == object.UID && sameForDecisions(old.object, object) {
 		// Only the status changed, in most cases by Berth itself: no Placement is affected. What
 		// another client wrote is corrected by the next attempt, which must not be skipped.
 		if !equality.Semantic.DeepEqual(old.object.Status, object.Status) {
@@ -201,9 +201,9 @@ func edited(old, object *v1alpha1.Placement) string {
 	return "annotations"
 }
 
-// sameRequest is true if two states of a Placement differ only in what decisions do not depend on,
-// such as the status.
-func sameRequest(a, b *v1alpha1.Placement) bool {
+// sameForDecisions is true if two states of a Placement differ only in what decisions do not
+// depend on, such as the status.
+func sameForDecisions(a, b *v1alpha1.Placement) bool {
 	return a.Generation == b.Generation && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
 		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)

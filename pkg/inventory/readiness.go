@@ -80,7 +80,9 @@ func (inv *Inventory) updateReadiness(input Input, e *event) {
 	default:
 		differs = inv.updateReadyObjects(s, in, e.affected)
 	}
-	inv.setCauseText(e.affected, "readiness "+in.Source)
+	if len(e.affected) > 0 {
+		inv.setCauseText(e.affected, "readiness "+in.Source)
+	}
 	if differs {
 		inv.addInput(input)
 	}
@@ -146,7 +148,7 @@ func (inv *Inventory) ReadinessSources() map[string]bool {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	used := map[string]bool{}
-	for _, policies := range inv.policies {
+	for _, policies := range inv.disruptionPolicies {
 		for _, policy := range policies {
 			if policy.readiness != nil && policy.readiness.Source != clusterSource {
 				used[policy.readiness.Source] = true
@@ -209,8 +211,8 @@ func (inv *Inventory) addWaiting(p *placement, source string, affected affectedS
 // names.
 func (inv *Inventory) requirementsOf(p *placement) []*changes.Readiness {
 	var all []*changes.Readiness
-	for _, policy := range inv.governanceOf(p).policies {
-		if r := inv.policies[p.key.Namespace][policy.Name].readiness; r != nil {
+	for _, policy := range inv.disruptionOf(p).policies {
+		if r := inv.disruptionPolicies[p.key.Namespace][policy.Name].readiness; r != nil {
 			all = append(all, r)
 		}
 	}

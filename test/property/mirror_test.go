@@ -156,8 +156,8 @@ func exactViewOf(s *framework.Snapshot) exactView {
 	for _, p := range s.Subject.Peers {
 		v.Peers = append(v.Peers, fmt.Sprint(p.Name, p.With, p.ApartFrom, p.Mutual, p.Older, names(p.Clusters)))
 	}
-	if s.Subject.Request != nil {
-		v.Request = fmt.Sprint(s.Subject.Request.Amounts)
+	if s.Subject.CapacityRequest != nil {
+		v.Request = fmt.Sprint(s.Subject.CapacityRequest.Amounts)
 	}
 	for _, resource := range slices.Sorted(maps.Keys(s.Capacities)) {
 		for i := range s.Clusters.Len() {

@@ -108,7 +108,7 @@ func TestRecordedFleet(t *testing.T) {
 func fleetOf(t *rapid.T, inv *inventory.Inventory) (all []any) {
 	snapshot := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil)
 	fleet := snapshot.Fleet
-	all = append(all, snapshot.Subject.Request)
+	all = append(all, snapshot.Subject.CapacityRequest)
 	for i := range fleet.Clusters.Len() {
 		c := fleet.Clusters.Get(i)
 		rendered, err := clustercel.Render(c.ManagedCluster)

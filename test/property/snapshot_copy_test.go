@@ -48,7 +48,7 @@ func copyFleet(f *framework.Fleet) *framework.Fleet {
 		amount := func(n int64) int64 { return n }
 		c.Capacities[name] = &framework.Capacity{Allocatable: copyVector(capacity.Allocatable, amount), Requested: copyVector(capacity.Requested, amount)}
 	}
-	c.Requests = copyVector(f.Requests, func(all []*framework.Request) []*framework.Request { return slices.Clone(all) })
+	c.CapacityRequests = copyVector(f.CapacityRequests, func(all []*framework.CapacityRequest) []*framework.CapacityRequest { return slices.Clone(all) })
 	return c
 }
 
@@ -85,7 +85,7 @@ func copySubject(s *framework.Subject) *framework.Subject {
 	c := &framework.Subject{
 		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), Published: s.Published.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
 		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), MorePolicies: s.MorePolicies, Windows: s.Windows, ReplaceFirst: s.ReplaceFirst, Evictions: slices.Clone(s.Evictions),
-		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, Request: s.Request, Has: s.Has.Clone(),
+		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, CapacityRequest: s.CapacityRequest, Has: s.Has.Clone(),
 		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken), Edits: maps.Clone(s.Edits),
 	}
 	if s.Last != nil {
@@ -111,7 +111,7 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
 		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Unknown Timers Answers PluginCounts Sequence Settled": reflect.TypeFor[framework.Snapshot](),
-		"Clusters Ranks Sorted Counts Scores Log Capacities Requests":                                                                                      reflect.TypeFor[framework.Fleet](),
+		"Clusters Ranks Sorted Counts Scores Log Capacities CapacityRequests":                                                                              reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram Changes":                       reflect.TypeFor[framework.DecisionCounts](),
 		"Allocatable Requested":                           reflect.TypeFor[framework.Capacity](),
 		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
@@ -120,10 +120,10 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"TaintTimes Claims once rendered err isRendered":  detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
-		"Placement Pages Published Entries Counted Last Edits Records Policies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                                                           reflect.TypeFor[framework.Published](),
-		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                                     reflect.TypeFor[framework.QueueAdmission](),
-		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince DecidedGeneration DecidedProfile DecidedSince":                                                                    reflect.TypeFor[framework.Timers](),
+		"Placement Pages Published Entries Counted Last Edits Records Policies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle CapacityRequest Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                                                                   reflect.TypeFor[framework.Published](),
+		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                                             reflect.TypeFor[framework.QueueAdmission](),
+		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince DecidedGeneration DecidedProfile DecidedSince":                                                                            reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {

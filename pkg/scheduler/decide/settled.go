@@ -60,7 +60,7 @@ func (a *prover) settled() *framework.Settled {
 func (r *Decision) isPlain() bool {
 	subject, d := r.Snapshot.Subject, &r.Demand
 	spec := &subject.Placement.Spec
-	if len(subject.SelectionPolicies)+len(subject.Peers) > 0 || r.policy != nil || r.pin != nil || subject.Request != nil {
+	if len(subject.SelectionPolicies)+len(subject.Peers) > 0 || r.policy != nil || r.pin != nil || subject.CapacityRequest != nil {
 		return false
 	}
 	if len(d.Spread)+len(d.Tiers)+len(d.Groups) > 0 || d.SpreadWeight != 0 || spec.SortBy == v1alpha1.SortByScore ||

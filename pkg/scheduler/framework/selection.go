@@ -36,8 +36,8 @@ func (p *Peer) Excludes(cluster int, own Bitset) bool {
 	return !p.Mutual || p.Older || !own.Has(cluster)
 }
 
-// Request is what one Placement uses on each of its clusters, in the units of UnitsOf.
-type Request struct {
+// CapacityRequest is what one Placement uses on each of its clusters, in the units of UnitsOf.
+type CapacityRequest struct {
 	Placement types.NamespacedName
 	Created   time.Time
 	Amounts   map[v1alpha1.ResourceName]int64
@@ -45,7 +45,7 @@ type Request struct {
 
 // Before reports whether a Placement keeps a cluster before another one, if the cluster is too
 // small for both: the older one does.
-func (r *Request) Before(other *Request) bool {
+func (r *CapacityRequest) Before(other *CapacityRequest) bool {
 	switch {
 	case !r.Created.Equal(other.Created):
 		return r.Created.Before(other.Created)
@@ -56,7 +56,7 @@ func (r *Request) Before(other *Request) bool {
 }
 
 // Equal reports whether two requests of the same Placement are equal. Both may be nil.
-func (r *Request) Equal(other *Request) bool {
+func (r *CapacityRequest) Equal(other *CapacityRequest) bool {
 	if r == nil || other == nil {
 		return r == other
 	}

@@ -185,10 +185,10 @@ type Fleet struct {
 	Scores map[string]*Vector[*v1alpha1.AddOnPlacementScore]
 	// Log lists the clusters that changed.
 	Log ChangeLog
-	// Capacities are the resources that SelectionPolicies request. Requests are the requests of the
-	// Placements that have a cluster, by its index, in the order of Request.Before.
-	Capacities map[v1alpha1.ResourceName]*Capacity
-	Requests   *Vector[[]*Request]
+	// Capacities are the resources that SelectionPolicies request. CapacityRequests are those of
+	// the Placements that have a cluster, by its index, in the order of CapacityRequest.Before.
+	Capacities       map[v1alpha1.ResourceName]*Capacity
+	CapacityRequests *Vector[[]*CapacityRequest]
 }
 
 // Cluster returns the cluster of a name; nil if there is none.
@@ -336,8 +336,8 @@ type Subject struct {
 	// if there is none.
 	Peers         []Peer
 	AffinityCycle string
-	// Request is what the policy requests; nil if it requests nothing.
-	Request *Request
+	// CapacityRequest is what the policy requests; nil if it requests nothing.
+	CapacityRequest *CapacityRequest
 	// Has are the clusters that the Placement has: those that it published last, those that are
 	// being published, and those that its open change adds.
 	Has Bitset

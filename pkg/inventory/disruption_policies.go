@@ -13,16 +13,16 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// policy is a DisruptionPolicy with its compiled selectors.
-type policy struct {
+// disruptionPolicy is a DisruptionPolicy with its compiled selectors.
+type disruptionPolicy struct {
 	object    *berthv1alpha1.DisruptionPolicy
 	selects   func(*v1alpha1.Placement) bool
 	readiness *changes.Readiness
 	windows   *changes.WindowSet
 }
 
-// governance are the DisruptionPolicies of a Placement.
-type governance struct {
+// disruption are the DisruptionPolicies of a Placement.
+type disruption struct {
 	// policies are the oldest that select it, at most MaxPoliciesPerPlacement, sorted by name. more
 	// is the number of the others.
 	policies []*berthv1alpha1.DisruptionPolicy
@@ -31,10 +31,10 @@ type governance struct {
 	windows *changes.Windows
 }
 
-// updatePolicy affects the Placements that the policy selects or selected before.
-func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, e *event) {
+// updateDisruptionPolicy affects the Placements that the policy selects or selected before.
+func (inv *Inventory) updateDisruptionPolicy(object *berthv1alpha1.DisruptionPolicy, e *event) {
 	key := nameOf(object)
-	old := inv.policies[key.Namespace][key.Name]
+	old := inv.disruptionPolicies[key.Namespace][key.Name]
 	if old != nil && older(object, old.object) {
 		return
 	}
@@ -48,61 +48,61 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, e *ev
 	// The condition of a policy with an invalid selector, which selects nothing, has the error.
 	selects, _ := changes.Selects(object)
 	readiness, _ := changes.ReadinessOf(object)
-	next := &policy{object, selects, readiness, changes.WindowsOfPolicy(object)}
-	inv.policies.set(key.Namespace, key.Name, next)
+	next := &disruptionPolicy{object, selects, readiness, changes.WindowsOfPolicy(object)}
+	inv.disruptionPolicies.set(key.Namespace, key.Name, next)
 	inv.addSelected(old, e.affected)
 	inv.addSelected(next, e.affected)
 	e.changed = "spec"
 }
 
-func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, e *event) {
-	old := inv.policies[object.Namespace][object.Name]
+func (inv *Inventory) deleteDisruptionPolicy(object *berthv1alpha1.DisruptionPolicy, e *event) {
+	old := inv.disruptionPolicies[object.Namespace][object.Name]
 	if old == nil {
 		return
 	}
 	inv.addDeleted(object)
-	inv.policies.remove(object.Namespace, object.Name)
+	inv.disruptionPolicies.remove(object.Namespace, object.Name)
 	inv.addSelected(old, e.affected)
 }
 
-func (inv *Inventory) addSelected(changed *policy, affected affectedSet) {
+func (inv *Inventory) addSelected(changed *disruptionPolicy, affected affectedSet) {
 	if changed == nil {
 		return
 	}
 	for key, p := range inv.byNamespace[changed.object.Namespace] {
 		if changed.selects(p.object) {
-			p.subject, p.governance = nil, nil
+			p.subject, p.disruption = nil, nil
 			affected.add(key)
 		}
 	}
 }
 
-func (inv *Inventory) governanceOf(p *placement) *governance {
-	if p.governance != nil {
-		return p.governance
+func (inv *Inventory) disruptionOf(p *placement) *disruption {
+	if p.disruption != nil {
+		return p.disruption
 	}
-	var all []*policy
-	for _, policy := range inv.policies[p.key.Namespace] {
+	var all []*disruptionPolicy
+	for _, policy := range inv.disruptionPolicies[p.key.Namespace] {
 		if policy.selects(p.object) {
 			all = append(all, policy)
 		}
 	}
-	slices.SortFunc(all, func(a, b *policy) int { return changes.ComparePolicies(a.object, b.object) })
+	slices.SortFunc(all, func(a, b *disruptionPolicy) int { return changes.ComparePolicies(a.object, b.object) })
 	applied := all[:min(len(all), berthv1alpha1.MaxPoliciesPerPlacement)]
-	slices.SortFunc(applied, func(a, b *policy) int { return strings.Compare(a.object.Name, b.object.Name) })
-	g := &governance{policies: []*berthv1alpha1.DisruptionPolicy{}, more: len(all) - len(applied)}
+	slices.SortFunc(applied, func(a, b *disruptionPolicy) int { return strings.Compare(a.object.Name, b.object.Name) })
+	g := &disruption{policies: []*berthv1alpha1.DisruptionPolicy{}, more: len(all) - len(applied)}
 	windows := make([]*changes.WindowSet, len(applied))
 	for i, policy := range applied {
 		g.policies, windows[i] = append(g.policies, policy.object), policy.windows
 	}
 	g.windows = changes.CombineWindows(windows...)
-	p.governance = g
+	p.disruption = g
 	return g
 }
 
 // addPolicies adds the policies of a Placement to its Subject.
 func (inv *Inventory) addPolicies(s *framework.Subject, p *placement) {
-	g := inv.governanceOf(p)
+	g := inv.disruptionOf(p)
 	s.Policies, s.MorePolicies, s.ReplaceFirst = g.policies, g.more, changes.PolicyOf(g.policies).ReplaceFirst
 	s.SelectionPolicies = inv.selections.objects(p.key)
 	if g.windows != nil {
@@ -112,7 +112,7 @@ func (inv *Inventory) addPolicies(s *framework.Subject, p *placement) {
 
 // PrepareWindows computes when the windows of a Placement's policies are open, outside attempts.
 func (inv *Inventory) PrepareWindows(key Key, now time.Time) {
-	windows := read(inv, key, func(p *placement) *changes.Windows { return inv.governanceOf(p).windows })
+	windows := read(inv, key, func(p *placement) *changes.Windows { return inv.disruptionOf(p).windows })
 	if windows != nil {
 		windows.Prepare(now)
 	}
@@ -135,8 +135,8 @@ func (inv *Inventory) ExcessPolicy(key Key) (placement string, selecting int) {
 func (inv *Inventory) selectedByMany(key Key) (names []string) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	policy := inv.policies[key.Namespace][key.Name]
-	if policy == nil || len(inv.policies[key.Namespace]) <= berthv1alpha1.MaxPoliciesPerPlacement {
+	policy := inv.disruptionPolicies[key.Namespace][key.Name]
+	if policy == nil || len(inv.disruptionPolicies[key.Namespace]) <= berthv1alpha1.MaxPoliciesPerPlacement {
 		return nil
 	}
 	for key, p := range inv.byNamespace[key.Namespace] {
@@ -151,7 +151,7 @@ func (inv *Inventory) selectedByMany(key Key) (names []string) {
 // excess returns how many policies select a Placement if one of them does not apply, otherwise 0.
 func (inv *Inventory) excess(key, selected Key) int {
 	return read(inv, selected, func(p *placement) int {
-		policy, g := inv.policies[key.Namespace][key.Name], inv.governanceOf(p)
+		policy, g := inv.disruptionPolicies[key.Namespace][key.Name], inv.disruptionOf(p)
 		if policy == nil || g.more == 0 || !policy.selects(p.object) || slices.Contains(g.policies, policy.object) {
 			return 0
 		}

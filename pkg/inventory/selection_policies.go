@@ -268,7 +268,7 @@ func (inv *Inventory) updateReads(p *placement) {
 func (inv *Inventory) readsOf(p *placement) reads {
 	r := readsOf(&p.object.Spec)
 	for _, s := range inv.selections.byPlacement[p.key] {
-		r.policy(&s.object.Spec)
+		r.selectionPolicy(&s.object.Spec)
 	}
 	if inv.options.Reads != nil {
 		r.add(inv.options.Reads(p.object))
@@ -276,8 +276,8 @@ func (inv *Inventory) readsOf(p *placement) reads {
 	return r
 }
 
-// policy adds what a SelectionPolicy reads.
-func (r *reads) policy(spec *berthv1alpha1.SelectionPolicySpec) {
+// selectionPolicy adds what a SelectionPolicy reads.
+func (r *reads) selectionPolicy(spec *berthv1alpha1.SelectionPolicySpec) {
 	for i := range spec.Preferences {
 		r.clusterSelector(&spec.Preferences[i].ClusterSelector)
 	}
@@ -317,7 +317,7 @@ func (inv *Inventory) peersOf(p *placement) []framework.Peer {
 		if theirs := inv.selections.affinityOf(key); theirs != nil {
 			peer.Mutual = termFor(theirs.apartFrom, p) != ""
 		}
-		peer.Older = other.request().Before(p.request())
+		peer.Older = other.capacityRequest().Before(p.capacityRequest())
 		if h := inv.holdings.byPlacement[key]; h != nil {
 			peer.Clusters = h.has
 		}
