@@ -42,8 +42,8 @@ func (holder) Permit(context.Context, *framework.CycleState, *v1alpha1.Placement
 	return framework.NewStatus(framework.Wait, "why"), time.Hour
 }
 
-// attempt is one that ended with an outcome: Unchanged, Held or Published. It adds a cluster under a
-// revision, unless it is Unchanged.
+// attempt is one that ended with an outcome: Unchanged, Held or Published. It adds a cluster under
+// a revision, unless it is Unchanged.
 func (l *testRecorder) attempt(t *testing.T, outcome plan.Outcome, revision int64, cluster string) *scheduler.Attempt {
 	t.Helper()
 	snapshot := l.Inventory.Snapshot(placementKey, fixture.Now, nil)

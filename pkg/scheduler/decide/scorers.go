@@ -75,8 +75,8 @@ func scorersFor(p *plugins.Profile, pl *v1alpha1.Placement) (scorers []scorer, s
 	return kept, spread, nil
 }
 
-// scorerFor resolves one configuration. A BuiltIn ignores the field addOn, an AddOn the field builtIn.
-// The error is a panic of the plugin.
+// scorerFor resolves one configuration. A BuiltIn ignores the field addOn, an AddOn the field
+// builtIn. The error is a panic of the plugin.
 func scorerFor(p *plugins.Profile, c v1alpha1.PrioritizerConfig, i int) (scorer, error) {
 	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight), configuration: i}
 	if c.Weight != nil {

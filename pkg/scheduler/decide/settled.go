@@ -18,7 +18,7 @@ func (r *Decision) Settles(ctx context.Context) (s *framework.Settled, failure *
 	}
 	p := &prover{Decision: r}
 	failure = plugins.CallNamed(ctx, "Recheck or Rescore", func() string { return p.running }, func() *framework.Status {
-		s = p.settled()
+		s = p.prove()
 		return nil
 	})
 	return s, failure
@@ -44,7 +44,7 @@ type prover struct {
 	running string
 }
 
-func (a *prover) settled() *framework.Settled {
+func (a *prover) prove() *framework.Settled {
 	s := &framework.Settled{
 		Sets: a.Snapshot.Sets, Queue: a.Snapshot.Queue, Selected: a.Snapshot.Subject.Published, All: len(a.Selected) == len(a.Feasible),
 		Cut: framework.NoCut, Counts: a.Snapshot.Counts.Changes,

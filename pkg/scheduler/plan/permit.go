@@ -213,8 +213,8 @@ func (a *planner) reserve(ctx context.Context, m *Move) Verdict {
 	return Verdict{}
 }
 
-// unreserve runs Unreserve of all plugins, or only of those that count permitted changes. It returns
-// the first panic; the next attempt then runs Unreserve again.
+// unreserve runs Unreserve of all plugins, or only of those that count permitted changes. It
+// returns the first panic; the next attempt then runs Unreserve again.
 func (a *planner) unreserve(ctx context.Context, p *framework.Proposal, onlyPermitted bool) (failure *framework.Status) {
 	if !onlyPermitted {
 		a.Claim = a.Claim.Released(a.Snapshot.Queue, len(p.Writes) > 0)

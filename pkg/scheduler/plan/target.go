@@ -335,9 +335,9 @@ func (a *planner) republish(without []string) *framework.Proposal {
 	return p
 }
 
-// repair publishes the last published decision again if its pages were edited or deleted externally,
-// and, while a change is pending, if its groups may be out of date.
-// If nothing was published yet, it publishes an empty page.
+// repair publishes the last published decision again if its pages were edited or deleted
+// externally, and, while a change is pending, if its groups may be out of date. If nothing was
+// published yet, it publishes an empty page.
 func (a *planner) repair() {
 	subject := a.Snapshot.Subject
 	last := subject.Last

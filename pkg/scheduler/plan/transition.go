@@ -285,7 +285,8 @@ func (a *planner) addedBefore() []string {
 	return changes.Sorted(added)
 }
 
-// step is what all Transition plugins allow a change to publish now: all of it without a Transition.
+// step is what all Transition plugins allow a change to publish now: without a Transition, all of
+// it.
 type step struct {
 	*framework.Transition
 	// pausedBy is the plugin whose pause an approval ends.

@@ -99,7 +99,7 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 // instances are the plugins of one profile by name.
 type instances map[string]Instance
 
-// Instance is a plugin of a profile with what it said of itself.
+// Instance is a plugin of a profile with its traits.
 type Instance struct {
 	framework.Plugin
 	framework.Traits

@@ -200,8 +200,8 @@ func (r refuser) PreEnqueue(context.Context, *framework.CycleState, *v1alpha1.Pl
 	return r.status
 }
 
-// TestRefusedEvent: an event gives the plugin that does not admit a Placement and its reason, unless
-// it is the queue.
+// TestRefusedEvent: an event gives the plugin that does not admit a Placement and its reason,
+// unless it is the queue.
 func TestRefusedEvent(t *testing.T) {
 	queue := &framework.QueueAdmission{Message: "the queue is full"}
 	refused := []report.Event{{Type: "Warning", Reason: "PlacementRefused", Action: "q", Note: "q: why"}}

@@ -29,7 +29,11 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describing the configuration: %w", err)
 	}
-	return map[string]string{"api.md": api, "configuration.md": configuration, "command-line.md": commandLinePage()}, nil
+	packages, err := packagesPage(root)
+	if err != nil {
+		return nil, fmt.Errorf("listing the packages: %w", err)
+	}
+	return map[string]string{"api.md": api, "configuration.md": configuration, "command-line.md": commandLinePage(), "packages.md": packages}, nil
 }
 
 func write(dir string, pages map[string]string) error {
