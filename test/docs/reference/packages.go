@@ -47,16 +47,17 @@ func packagesPage(root string) (string, error) {
 			return "", err
 		}
 	}
-	text := generated("the packages") + "\n# Packages\n\nWhat each package is, and which others of Berth it imports, apart from those in `api`. Names without a folder are in `pkg`. depguard, in `.golangci.yml`, has the rules for imports.\n\n" +
-		"| package | what it is | imports |\n|---|---|---|\n"
+	var text strings.Builder
+	text.WriteString(generated("the packages") + "\n# Packages\n\nWhat each package is, and which others of Berth it imports, apart from those in `api`. Names without a folder are in `pkg`. depguard, in `.golangci.yml`, has the rules for imports.\n\n" +
+		"| package | what it is | imports |\n|---|---|---|\n")
 	for _, folder := range slices.Sorted(maps.Keys(packages)) {
 		p := packages[folder]
 		if p.synopsis == "" {
 			return "", fmt.Errorf("package %s has no comment", folder)
 		}
-		text += fmt.Sprintf("| `%s` | %s | %s |\n", folder, p.synopsis, strings.Join(slices.Sorted(maps.Keys(p.imports)), ", "))
+		fmt.Fprintf(&text, "| `%s` | %s | %s |\n", folder, p.synopsis, strings.Join(slices.Sorted(maps.Keys(p.imports)), ", "))
 	}
-	return text, nil
+	return text.String(), nil
 }
 
 func (p *codePackage) add(file *ast.File) error {
