@@ -20,6 +20,7 @@ func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 	}
 	c.Timers.Tiers = slices.Clone(s.Timers.Tiers)
 	c.Timers.ReadySince = maps.Clone(s.Timers.ReadySince)
+	c.Timers.Unrecorded = slices.Clone(s.Timers.Unrecorded)
 	c.Answers.Plugins, c.Answers.Allowed = maps.Clone(s.Answers.Plugins), maps.Clone(s.Answers.Allowed)
 	if s.Queue != nil {
 		queue := *s.Queue
@@ -123,7 +124,7 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"Placement Pages Published Entries Counted Last Edits Records Policies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle CapacityRequest Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
 		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                                                                   reflect.TypeFor[framework.Published](),
 		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                                             reflect.TypeFor[framework.QueueAdmission](),
-		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince DecidedGeneration DecidedProfile DecidedSince":                                                                            reflect.TypeFor[framework.Timers](),
+		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Unrecorded UnrecordedAt DecidedGeneration DecidedProfile DecidedSince":                                                    reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -33,7 +34,8 @@ var _ = Describe("The log of the controller", func() {
 		started := func() bool {
 			log := string(session.Err.Contents())
 			controllers := strings.Count(log, `"msg":"Starting Controller"`)
-			return controllers > 1 && strings.Count(log, `"msg":"Starting workers"`) == controllers
+			return strings.Count(log, `"msg":"Starting workers"`) == controllers &&
+				regexp.MustCompile(`"msg":"Starting workers","controller":"placement"`).MatchString(log)
 		}
 		Eventually(started).Should(BeTrue())
 
