@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -369,17 +368,24 @@ func sortedPlacements[V any](m map[Key]V) []Key {
 	if len(m) == 0 {
 		return nil // as after most events
 	}
-	return slices.SortedFunc(maps.Keys(m), func(a, b Key) int {
+	keys := collect(m)
+	slices.SortFunc(keys, func(a, b Key) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
+	return keys
 }
 
-// sortedKeys makes one allocation: it runs for every Snapshot.
 func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
+	keys := collect(m)
+	slices.Sort(keys)
+	return keys
+}
+
+// collect makes one allocation: it runs for every event and every Snapshot.
+func collect[K comparable, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
 	for key := range m {
 		keys = append(keys, key)
 	}
-	slices.Sort(keys)
 	return keys
 }
