@@ -134,7 +134,7 @@ func TestPublishStores(t *testing.T) {
 	}{
 		"the target":                         {what: plan.Whole, step: target, wantBound: 1, want: []string{"a"}},
 		"an empty page, nothing was decided": {what: plan.Whole, step: target, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1},
-		"restored pages":                     {what: plan.Again, step: target, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1, want: []string{"a"}},
+		"restored pages":                     {what: plan.Republished, step: target, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1, want: []string{"a"}},
 		"a failed step":                      {what: plan.Whole, step: target, last: lastOf("b"), bindFails: true, wantBound: 1},
 		"a failed first step":                {what: plan.Whole, step: scored, bindFails: true, wantBound: 1},
 		"scores before the failure":          {what: plan.Whole, step: scored, last: lastOf("b"), bindFails: true, wantBound: 1, want: []string{"b"}},

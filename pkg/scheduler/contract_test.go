@@ -160,7 +160,7 @@ func probed(s *scheduler.Scheduler, calls *[]string) (outcome, *scheduler.Attemp
 	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
 	a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	got := outcome{calls: strings.Join(*calls, ", "), failure: a.Failure.Code(), publish: a.Err.Code()}
-	if a.Effects().Pending != "" {
+	if a.Effects().DecisionPending != "" {
 		got.pending = string(a.Outcome)
 	}
 	if at := a.State.Requeue(); !at.IsZero() {

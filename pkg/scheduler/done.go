@@ -59,7 +59,7 @@ func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 		return 0, changes.Change{}, false
 	}
 	change = a.withRemovals(a.ChangeOf(a.Step))
-	if a.Publication == plan.ForcedAlone && change.PublishedGeneration != 0 {
+	if a.Publication == plan.ForcedOnly && change.PublishedGeneration != 0 {
 		// What stays published was decided for the generation before.
 		change.Generation = change.PublishedGeneration
 	}
@@ -117,8 +117,8 @@ func (a *Attempt) WronglySkipped() bool {
 		return false
 	}
 	if a.Failure != nil {
-		_, _, late := a.TimedOut()
-		return !late && !a.Failure.IsUnfinished()
+		_, _, timedOut := a.TimedOut()
+		return !timedOut && !a.Failure.IsUnfinished()
 	}
 	satisfied, _ := a.Satisfied()
 	return plan.IsChange(a.Target) || !satisfied

@@ -198,7 +198,7 @@ func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, attempt *s
 // pending adds the change that cannot be published now, or not whole, if there is one, and the
 // conditions meanwhile.
 func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
-	if attempt.Effects().Pending == "" && attempt.Outcome != plan.Progressing {
+	if attempt.Effects().DecisionPending == "" && attempt.Outcome != plan.Progressing {
 		return
 	}
 	a.Pending = &Pending{

@@ -68,8 +68,8 @@ func (s *Decider) Decide(ctx context.Context, q Request) *Decision {
 // decide returns why nothing is decided; nil if clusters are selected.
 func (s *Decider) decide(ctx context.Context, r *Decision, bonus map[int]int64) *framework.Status {
 	pl := r.Snapshot.Subject.Placement
-	if late := r.timeout("Snapshot", ""); late != nil {
-		return late
+	if timedOut := r.timeout("Snapshot", ""); timedOut != nil {
+		return timedOut
 	}
 	if failure := s.preEnqueue(ctx, r); failure != nil {
 		return failure
@@ -104,8 +104,8 @@ func (s *Decider) decide(ctx context.Context, r *Decision, bonus map[int]int64) 
 	r.addBonus(bonus)
 	// 4. Select.
 	failure = r.selectClusters()
-	if late := r.timeout("Select", ""); late != nil {
-		failure, r.Selected = late, nil
+	if timedOut := r.timeout("Select", ""); timedOut != nil {
+		failure, r.Selected = timedOut, nil
 	}
 	r.requeueAtExpiry()
 	return failure
@@ -200,8 +200,8 @@ func (s *Decider) preEnqueue(ctx context.Context, r *Decision) *framework.Status
 	defer s.startTimer(r, "PreEnqueue")()
 	for _, p := range r.Profile.PreEnqueue {
 		status := plugins.Call(ctx, "PreEnqueue", p, func() *framework.Status { return p.PreEnqueue(ctx, r.State, r.Snapshot.Subject.Placement) })
-		if late := r.timeout("PreEnqueue", p.Name()); late != nil {
-			return late
+		if timedOut := r.timeout("PreEnqueue", p.Name()); timedOut != nil {
+			return timedOut
 		}
 		switch status.Code() {
 		case framework.Success:
@@ -232,8 +232,8 @@ func (s *Decider) preFilter(ctx context.Context, r *Decision) (admitted []preFil
 			return status
 		})
 		// An Unfinished answer decides nothing, so it is valid after the deadline, too.
-		if late := r.timeout("PreFilter", p.Name()); late != nil && !status.IsUnfinished() {
-			return nil, nil, late
+		if timedOut := r.timeout("PreFilter", p.Name()); timedOut != nil && !status.IsUnfinished() {
+			return nil, nil, timedOut
 		}
 		switch status.Code() {
 		case framework.Success:
@@ -302,8 +302,8 @@ func (s *Decider) postFilter(ctx context.Context, r *Decision) *framework.Status
 			intents, status = p.PostFilter(ctx, r.State, r.Snapshot.Subject.Placement, filtered)
 			return status
 		})
-		if late := r.timeout("PostFilter", p.Name()); late != nil {
-			return late
+		if timedOut := r.timeout("PostFilter", p.Name()); timedOut != nil {
+			return timedOut
 		}
 		for _, intent := range intents {
 			intent.Plugin = p.Name()

@@ -62,8 +62,8 @@ func (s *Decider) preScore(ctx context.Context, r *Decision, scorers []scorer) (
 		status := plugins.Call(ctx, "PreScore", p, func() *framework.Status {
 			return p.PreScore(ctx, r.State, r.Snapshot.Subject.Placement, r.Feasible)
 		})
-		if late := r.timeout("PreScore", p.Name()); late != nil {
-			return nil, late
+		if timedOut := r.timeout("PreScore", p.Name()); timedOut != nil {
+			return nil, timedOut
 		}
 		switch status.Code() {
 		case framework.Success:
@@ -166,8 +166,8 @@ func (r *Decision) normalize(ctx context.Context, p scoring) *framework.Status {
 		status := plugins.Call(ctx, "NormalizeScore", p, func() *framework.Status {
 			return n.NormalizeScore(ctx, r.State, r.Snapshot.Subject.Placement, p.scores)
 		})
-		if late := r.timeout("NormalizeScore", p.Name()); late != nil {
-			return late
+		if timedOut := r.timeout("NormalizeScore", p.Name()); timedOut != nil {
+			return timedOut
 		}
 		if !status.IsSuccess() {
 			return plugins.Unexpected(p, "NormalizeScore", status)

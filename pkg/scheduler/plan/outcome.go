@@ -44,9 +44,8 @@ const (
 
 // Effects are what an outcome means for the Placement and for the record of the change.
 type Effects struct {
-	// Pending is the status of the condition DecisionPending, whose reason is the outcome. Empty
-	// removes the condition.
-	Pending metav1.ConditionStatus
+	// DecisionPending is the status of the condition; its reason is the outcome. Empty removes it.
+	DecisionPending metav1.ConditionStatus
 	// Keep leaves the condition and the record as they are, as long as the change is so, too.
 	Keep bool
 	// Event is the reason of a Warning event; empty if there is none.
@@ -67,20 +66,20 @@ var effects = map[Outcome]Effects{
 	Undecided:   {Keep: true},
 	Published:   {Phase: berthv1alpha1.PhasePublished, Supersedes: true},
 	Progressing: {Phase: berthv1alpha1.PhaseProgressing, Supersedes: true},
-	Held:        {Pending: metav1.ConditionTrue, Event: "DecisionHeld", Phase: berthv1alpha1.PhaseHeld, Supersedes: true},
-	Waiting:     {Pending: metav1.ConditionTrue, RetryAfter: decide.PendingInterval, Supersedes: true},
-	Denied:      {Pending: metav1.ConditionFalse, Event: "DecisionDenied", Supersedes: true, Ends: true},
-	Rejected:    {Pending: metav1.ConditionFalse, Event: "DecisionRejected", Phase: berthv1alpha1.PhaseRejected, Supersedes: true},
-	Expired:     {Pending: metav1.ConditionFalse, Event: "DecisionExpired", Phase: berthv1alpha1.PhaseExpired, Supersedes: true},
+	Held:        {DecisionPending: metav1.ConditionTrue, Event: "DecisionHeld", Phase: berthv1alpha1.PhaseHeld, Supersedes: true},
+	Waiting:     {DecisionPending: metav1.ConditionTrue, RetryAfter: decide.PendingInterval, Supersedes: true},
+	Denied:      {DecisionPending: metav1.ConditionFalse, Event: "DecisionDenied", Supersedes: true, Ends: true},
+	Rejected:    {DecisionPending: metav1.ConditionFalse, Event: "DecisionRejected", Phase: berthv1alpha1.PhaseRejected, Supersedes: true},
+	Expired:     {DecisionPending: metav1.ConditionFalse, Event: "DecisionExpired", Phase: berthv1alpha1.PhaseExpired, Supersedes: true},
 	Failed:      {Keep: true},
 }
 
 // Effects are those of the attempt's outcome.
 func (p *Plan) Effects() Effects { return effects[p.Outcome] }
 
-// Pending reports whether the published clusters differ from the selected ones.
-func (p *Plan) Pending() bool {
-	return p.Effects().Pending != "" || p.Publication == ForcedAlone || p.Progress != nil
+// DiffersFromTarget reports whether the published clusters differ from the selected ones.
+func (p *Plan) DiffersFromTarget() bool {
+	return p.Effects().DecisionPending != "" || p.Publication == ForcedOnly || p.Progress != nil
 }
 
 // maxNamed is the maximum number of added, and of removed, clusters that a message names.

@@ -21,11 +21,11 @@ func TestEffects(t *testing.T) {
 		"Undecided":   {Keep: true},
 		"Published":   {Phase: "Published", Supersedes: true},
 		"Progressing": {Phase: "Progressing", Supersedes: true},
-		"Held":        {Pending: "True", Event: "DecisionHeld", Phase: "Held", Supersedes: true},
-		"Waiting":     {Pending: "True", RetryAfter: 10 * time.Second, Supersedes: true},
-		"Denied":      {Pending: "False", Event: "DecisionDenied", Supersedes: true, Ends: true},
-		"Rejected":    {Pending: "False", Event: "DecisionRejected", Phase: "Rejected", Supersedes: true},
-		"Expired":     {Pending: "False", Event: "DecisionExpired", Phase: "Expired", Supersedes: true},
+		"Held":        {DecisionPending: "True", Event: "DecisionHeld", Phase: "Held", Supersedes: true},
+		"Waiting":     {DecisionPending: "True", RetryAfter: 10 * time.Second, Supersedes: true},
+		"Denied":      {DecisionPending: "False", Event: "DecisionDenied", Supersedes: true, Ends: true},
+		"Rejected":    {DecisionPending: "False", Event: "DecisionRejected", Phase: "Rejected", Supersedes: true},
+		"Expired":     {DecisionPending: "False", Event: "DecisionExpired", Phase: "Expired", Supersedes: true},
 		"Failed":      {Keep: true},
 	}
 	if diff := gocmp.Diff(want, effects); diff != "" {

@@ -77,8 +77,8 @@ func (a *planner) permit(ctx context.Context, m *Move) Verdict {
 			status, timeout = plugin.Permit(ctx, a.State, a.Snapshot.Subject.Placement, m.Proposal)
 			return status
 		})
-		if late := a.timeout("Permit", plugin); late != nil {
-			return failed(late)
+		if timedOut := a.checkTimeout("Permit", plugin); timedOut != nil {
+			return failed(timedOut)
 		}
 		switch status.Code() {
 		case framework.Success:
@@ -199,8 +199,8 @@ func (a *planner) reserve(ctx context.Context, m *Move) Verdict {
 		status := plugins.Call(ctx, "Reserve", plugin, func() *framework.Status {
 			return plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, m.Proposal)
 		})
-		if late := a.timeout("Reserve", plugin); late != nil {
-			return failed(late)
+		if timedOut := a.checkTimeout("Reserve", plugin); timedOut != nil {
+			return failed(timedOut)
 		}
 		switch status.Code() {
 		case framework.Success:

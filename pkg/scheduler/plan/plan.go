@@ -20,13 +20,14 @@ const (
 	Nothing Publication = ""
 	// Whole: the target.
 	Whole Publication = "Whole"
-	// Part: a part of the change.
-	Part Publication = "Part"
-	// ForcedAlone: the last published decision without clusters that the Placement cannot keep. The
+	// Partial: a part of the change.
+	Partial Publication = "Partial"
+	// ForcedOnly: the last published decision without clusters that the Placement cannot keep. The
 	// next attempt continues with the target.
-	ForcedAlone Publication = "ForcedAlone"
-	// Again: the last published decision, because pages were edited or groups may have changed.
-	Again Publication = "Again"
+	ForcedOnly Publication = "ForcedOnly"
+	// Republished: the last published decision, because pages were edited or groups may have
+	// changed.
+	Republished Publication = "Republished"
 )
 
 // Plan is the result of steps 5 to 8.
@@ -35,11 +36,11 @@ type Plan struct {
 	// Target is the Proposal of the selected clusters; nil if nothing was decided.
 	Target *framework.Proposal
 	// Change is the change that the Verdict is about: to Target, or one that is made instead. It is
-	// nil if no cluster is added or removed. Asked is the change to Target if another one is made,
-	// with its Verdict; without one, if it follows after the change in progress.
+	// nil if no cluster is added or removed. Deferred is the change to Target if another one is
+	// made, with its Verdict; without one, if it follows after the change in progress.
 	Change *Move
 	Verdict
-	Asked *Asked
+	Deferred *Deferred
 	// Publication says what Publish is: the Proposal to publish now; nil for Nothing.
 	Publication Publication
 	Publish     *framework.Proposal
@@ -66,8 +67,8 @@ type Plan struct {
 	revokedOnly bool
 }
 
-// Asked is a change with its Verdict.
-type Asked struct {
+// Deferred is a change with its Verdict.
+type Deferred struct {
 	*Move
 	Verdict
 }
@@ -101,7 +102,7 @@ type planner struct {
 	in Input
 	// edits is set once causedByEdit was called.
 	edits *editState
-	// step is set once goesFirst chose the rest of the change in progress.
+	// step is set once resumesFirst chose the rest of the change in progress.
 	step *step
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
@@ -121,12 +122,12 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 		a.Outcome = Undecided
 	}
 	// 6. Reserve, 7. Permit.
-	a.ask(ctx)
+	a.chooseChange(ctx)
 	// 8. Transition.
 	a.setPublish(ctx)
-	a.undecideIfLate()
+	a.undecideIfTimedOut()
 	if a.Publish == nil && a.Outcome != Failed && (a.Outcome != Undecided || a.Snapshot.Subject.Last != nil) {
-		a.repair()
+		a.republish()
 	}
 	a.limitTimeouts()
 	a.planRecords()
@@ -144,38 +145,38 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	return a.Plan
 }
 
-// ask chooses the change that the attempt is about, and runs Reserve and Permit for it: the rest of
-// the change in progress, if that leads to Target; else the change to Target or, while that must
-// wait, again the rest.
-func (a *planner) ask(ctx context.Context) {
+// chooseChange chooses the change that the attempt is about, and runs Reserve and Permit for it:
+// the rest of the change in progress, if that leads to Target; else the change to Target or, while
+// that must wait, again the rest.
+func (a *planner) chooseChange(ctx context.Context) {
 	switch {
 	case IsChange(a.Target):
 		m := a.newMove(a.Target, a.Timers.Change)
-		rest := a.rest(m)
-		if a.goesFirst(ctx, m, rest) {
+		rest := a.remainingChange(m)
+		if a.resumesFirst(ctx, m, rest) {
 			return
 		}
 		a.Change, a.Verdict = m, a.permitChange(ctx, m)
 		if rest != nil && (a.Outcome == Waiting || a.forcedPermitted()) {
-			a.goOn(ctx, rest, &Asked{m, a.Verdict})
+			a.resume(ctx, rest, &Deferred{m, a.Verdict})
 		}
-	case !a.failsForNow() && a.in.Reserved && !a.in.Dry:
+	case !a.undecidedForNow() && a.in.Reserved && !a.in.Dry:
 		if failure := a.unreserve(ctx, &framework.Proposal{}, false); failure != nil {
 			a.Verdict = failed(failure)
 		}
 	}
 }
 
-// failsForNow reports whether nothing was decided for a reason that passes without an edit.
-func (p *Plan) failsForNow() bool {
+// undecidedForNow reports whether nothing was decided for a reason that passes without an edit.
+func (p *Plan) undecidedForNow() bool {
 	return p.Failure != nil && (p.revokedOnly || p.Failure.IsUnfinished() || p.Failure.Code() == framework.Error)
 }
 
-// undecideIfLate makes an attempt that timed out after its decision, with nothing to publish,
+// undecideIfTimedOut makes an attempt that timed out after its decision, with nothing to publish,
 // undecided.
-func (a *planner) undecideIfLate() {
-	if late := limits.TimeoutOf(a.Err); late != nil && a.Publish == nil {
-		a.Decision, a.Target, a.Change, a.Asked = a.WithFailure(a.Err), nil, nil, nil
+func (a *planner) undecideIfTimedOut() {
+	if timedOut := limits.TimeoutOf(a.Err); timedOut != nil && a.Publish == nil {
+		a.Decision, a.Target, a.Change, a.Deferred = a.WithFailure(a.Err), nil, nil, nil
 		a.Verdict = Verdict{Outcome: Undecided}
 	}
 }
@@ -229,7 +230,7 @@ func (a *planner) publish(what Publication, p *framework.Proposal) {
 func (a *planner) removeForced(ctx context.Context) {
 	revoked := revokedClusters(a.Snapshot)
 	if a.Outcome == Waiting || a.forcedPermitted() {
-		if forced := a.forcedRemovals(); len(forced) > len(revoked) && a.removeAlone(ctx, forced, false, &a.Timers.Forced) {
+		if forced := a.forcedRemovals(); len(forced) > len(revoked) && a.removeOnly(ctx, forced, false, &a.Timers.Forced) {
 			return
 		}
 	}
@@ -237,12 +238,12 @@ func (a *planner) removeForced(ctx context.Context) {
 		a.Timers.Revoked = framework.Stability{}
 		return
 	}
-	a.removeAlone(ctx, revoked, true, &a.Timers.Revoked)
+	a.removeOnly(ctx, revoked, true, &a.Timers.Revoked)
 }
 
-// removeAlone proposes the removal of clusters as a change of its own. It reports whether that is
+// removeOnly proposes the removal of clusters as a change of its own. It reports whether that is
 // permitted, or fails.
-func (a *planner) removeAlone(ctx context.Context, removed []string, revoked bool, stability *framework.Stability) (ends bool) {
+func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool, stability *framework.Stability) (ends bool) {
 	deadline := a.Deadline
 	if deadline.Passed() {
 		// A Placement that times out must not keep revoked clusters, so their removal gets its own
@@ -253,7 +254,7 @@ func (a *planner) removeAlone(ctx context.Context, removed []string, revoked boo
 	plan := *a.Plan
 	plan.Decision = a.WithDeadline(deadline)
 	alone := &planner{Plan: &plan, in: a.in, edits: a.edits}
-	p := a.republish(removed)
+	p := a.lastWithout(removed)
 	p.Revoked = revoked
 	m := alone.newMove(p, *stability)
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
@@ -261,7 +262,7 @@ func (a *planner) removeAlone(ctx context.Context, removed []string, revoked boo
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
 	if p.Beside = a.Outcome.keepsReservation() && v.Outcome != Failed; p.Beside && !a.in.Dry {
 		a.reserveAgain(ctx)
-	} else if !a.in.Dry && a.failsForNow() && a.in.Reserved {
+	} else if !a.in.Dry && a.undecidedForNow() && a.in.Reserved {
 		// The next attempt decides about what is reserved.
 		a.Claim, p.Beside = KeepClaim, true
 	}
@@ -270,7 +271,7 @@ func (a *planner) removeAlone(ctx context.Context, removed []string, revoked boo
 		a.Verdict = v
 		return true
 	case Permitted:
-		a.publishAlone(m, v)
+		a.publishRemoval(m, v)
 		return true
 	}
 	if at := alone.State.Requeue(); at.After(a.Snapshot.Now) {
@@ -283,20 +284,20 @@ func (a *planner) removeAlone(ctx context.Context, removed []string, revoked boo
 	return false
 }
 
-// publishAlone publishes a permitted removal.
-func (a *planner) publishAlone(m *Move, v Verdict) {
+// publishRemoval publishes a permitted removal.
+func (a *planner) publishRemoval(m *Move, v Verdict) {
 	if a.Change != nil {
-		a.Asked = &Asked{a.Change, a.Verdict}
+		a.Deferred = &Deferred{a.Change, a.Verdict}
 	}
 	a.Change, a.Verdict = m, v
 	a.Outcome = Published
 	if a.Target != nil && slices.Equal(m.Clusters, a.Target.Clusters) {
 		// The removal is the whole change.
-		m.Selected, a.Target, a.Asked = a.Target.Selected, m.Proposal, nil
+		m.Selected, a.Target, a.Deferred = a.Target.Selected, m.Proposal, nil
 		a.publish(Whole, m.Proposal)
 		return
 	}
-	a.publish(ForcedAlone, m.Proposal)
+	a.publish(ForcedOnly, m.Proposal)
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
@@ -314,7 +315,7 @@ func (a *planner) forcedPermitted() bool {
 // and forced removals of a change in steps are made.
 func (a *planner) unrecorded() *framework.Proposal {
 	switch {
-	case a.Publication == Again:
+	case a.Publication == Republished:
 		return a.Publish
 	case a.Outcome != Progressing || a.Publish == nil || a.Record() != nil:
 		// A change with a record keeps its revision, and its approval, until that is written.
@@ -324,7 +325,7 @@ func (a *planner) unrecorded() *framework.Proposal {
 	if len(forced) == 0 {
 		return nil
 	}
-	p := a.republish(forced)
+	p := a.lastWithout(forced)
 	p.Revision, p.Partial = a.Change.Revision, true
 	return p
 }
@@ -338,7 +339,7 @@ func (a *planner) remember() {
 	if states, policy, ok := a.TierStates(); ok {
 		a.Timers.Tiers, a.Timers.TiersOf = states, policy
 	}
-	if a.Outcome != Waiting && a.Outcome != Failed && !a.continues() {
+	if a.Outcome != Waiting && a.Outcome != Failed && !a.resumed() {
 		// The next removal starts a new measurement.
 		a.Timers.Change.RemovingSince, a.Timers.Forced.RemovingSince, a.Timers.Revoked.RemovingSince = time.Time{}, time.Time{}, time.Time{}
 	}
@@ -346,7 +347,7 @@ func (a *planner) remember() {
 	if at, cause := a.Expiry(); a.Timers.NextAttempt.Equal(at) {
 		a.Timers.NextAttemptCause = cause
 	}
-	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedAlone || a.failsForNow() && a.in.Reserved || a.unreserveFailed
+	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedOnly || a.undecidedForNow() && a.in.Reserved || a.unreserveFailed
 	a.Held = a.held()
 }
 
@@ -360,8 +361,8 @@ func (a *planner) rememberAdded() {
 	}
 }
 
-// continues reports whether the change in progress goes on although the target changed.
-func (p *Plan) continues() bool { return p.Outcome == Progressing && p.Asked != nil }
+// resumed reports whether the change in progress goes on although the target changed.
+func (p *Plan) resumed() bool { return p.Outcome == Progressing && p.Deferred != nil }
 
 // held returns which change is remembered as held.
 func (a *planner) held() HeldChange {
@@ -417,8 +418,8 @@ func (a *planner) recovered(failure *framework.Status) {
 	}
 }
 
-// timeout returns an Error if the deadline has passed; nil otherwise.
-func (a *planner) timeout(point string, p framework.Plugin) *framework.Status {
+// checkTimeout returns an Error if the deadline has passed; nil otherwise.
+func (a *planner) checkTimeout(point string, p framework.Plugin) *framework.Status {
 	return a.Deadline.Timeout(point, p.Name())
 }
 

@@ -21,21 +21,21 @@ type Records struct {
 	Before []*berthv1alpha1.PlacementChange
 	// after are changes of statuses after step 9 succeeded; of a record in Before, from what was
 	// written then.
-	after []recordChange
+	after []statusUpdate
 	// Err is why the change can have no record; nil if it can.
 	Err error
 }
 
-// recordChange is a change of the status of a record.
-type recordChange struct {
+// statusUpdate is a change of the status of a record.
+type statusUpdate struct {
 	record *berthv1alpha1.PlacementChange
-	change func(*berthv1alpha1.PlacementChangeStatus)
+	update func(*berthv1alpha1.PlacementChangeStatus)
 }
 
 // After returns the records whose status is written after step 9 succeeded.
 func (r *Records) After() (writes []*berthv1alpha1.PlacementChange) {
 	for _, c := range r.after {
-		if next := changed(c.record, c.change); next != nil {
+		if next := withStatus(c.record, c.update); next != nil {
 			writes = append(writes, next)
 		}
 	}
@@ -94,14 +94,14 @@ func (a *planner) planRecords() {
 	}
 }
 
-func (a *planner) writeAfter(changes ...recordChange) {
+func (a *planner) writeAfter(changes ...statusUpdate) {
 	a.Records.after = append(a.Records.after, changes...)
 }
 
 // writeBefore adds the changed status of an existing record to before, unless it stays the same. It
 // returns the record as it is then.
 func (a *planner) writeBefore(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {
-	next := changed(record, change)
+	next := withStatus(record, change)
 	if next == nil {
 		return record
 	}
@@ -120,7 +120,7 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 	created.Status = status
 	created.Spec.Forced = a.forcedOf(a.Change.Removed)
 	for _, r := range a.superseded(now) {
-		a.writeBefore(r.record, r.change)
+		a.writeBefore(r.record, r.update)
 	}
 	a.Records.Before = append(a.Records.Before, created)
 	return created
@@ -179,7 +179,7 @@ func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase,
 		})
 	}
 	if record != nil {
-		a.writeAfter(recordChange{record, after})
+		a.writeAfter(statusUpdate{record, after})
 	}
 	if supersedes {
 		a.writeAfter(a.superseded(now)...)
@@ -230,8 +230,8 @@ func remaining(p *framework.Proposal) *berthv1alpha1.RemainingClusters {
 	return &berthv1alpha1.RemainingClusters{Added: int32(len(p.Added)), Removed: int32(len(p.Removed))}
 }
 
-// changed returns a copy of the record with the changed status; nil if the status stays the same.
-func changed(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {
+// withStatus returns a copy of the record with the changed status; nil if it stays the same.
+func withStatus(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {
 	next := record.DeepCopy()
 	change(&next.Status)
 	if equality.Semantic.DeepEqual(record.Status, next.Status) {
@@ -275,26 +275,26 @@ func (p *Plan) Supersedes(record *berthv1alpha1.PlacementChange) bool {
 	switch effects := p.Effects(); {
 	case effects.Supersedes:
 		return effects.Ends || !p.isOwn(record)
-	case p.StaysUndecided():
+	case p.UndecidedUntilEdit():
 		return record.Status.Phase == berthv1alpha1.PhaseHeld && record.Status.PermittedTime == nil &&
 			record.Spec.PlacementGeneration != p.Snapshot.Subject.Placement.Generation
 	}
 	return false
 }
 
-// StaysUndecided reports whether nothing is decided until an input changes: the Placement is
+// UndecidedUntilEdit reports whether nothing is decided until an input changes: the Placement is
 // misconfigured or not admitted, or its SelectionPolicy is missing.
-func (p *Plan) StaysUndecided() bool {
-	return p.Outcome == Undecided && !p.failsForNow() && !p.Waits()
+func (p *Plan) UndecidedUntilEdit() bool {
+	return p.Outcome == Undecided && !p.undecidedForNow() && !p.Waits()
 }
 
 // superseded ends the open records of other changes with phase Superseded. A record whose target is
 // already published becomes Published: only its last write was lost.
-func (a *planner) superseded(now metav1.Time) []recordChange {
-	var all []recordChange
+func (a *planner) superseded(now metav1.Time) []statusUpdate {
+	var all []statusUpdate
 	for _, record := range a.Snapshot.Subject.Records {
 		if changes.IsOpen(record) && a.Supersedes(record) {
-			all = append(all, recordChange{record, func(status *berthv1alpha1.PlacementChangeStatus) { a.supersede(record, status, now) }})
+			all = append(all, statusUpdate{record, func(status *berthv1alpha1.PlacementChangeStatus) { a.supersede(record, status, now) }})
 		}
 	}
 	return all

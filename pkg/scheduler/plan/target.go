@@ -34,14 +34,14 @@ func (a *planner) diff() *framework.Proposal {
 	slices.Sort(p.Clusters)
 	p.Digest = framework.DigestOf(p.Clusters)
 	if last == nil {
-		if !a.restoresRecord(p) {
+		if !a.repeatsRecord(p) {
 			p.Added = changes.Minus(p.Clusters, nil)
 		}
 		return p
 	}
 	p.From, p.LastScores, p.Revision = last.Digest, last.ScoresAt, last.Revision
 	p.Edited = last.Generation != 0 && (last.Generation != pl.Generation || last.Profile != decide.ProfileName(pl))
-	if !a.restoresRecord(p) {
+	if !a.repeatsRecord(p) {
 		p.Added, p.Removed = changes.Minus(p.Clusters, last.Names), changes.Minus(last.Names, p.Clusters)
 	}
 	if last.SinceStart && last.Scores != nil && last.Digest == p.Digest {
@@ -84,9 +84,9 @@ func (a *planner) withPublishedScores() []framework.Selection {
 
 var emptyDigest = framework.DigestOf(nil)
 
-// restoresRecord reports whether the target is that of the newest Published record, but the pages
+// repeatsRecord reports whether the target is that of the newest Published record, but the pages
 // were edited or deleted while no controller ran. It then sets that record's revision.
-func (a *planner) restoresRecord(p *framework.Proposal) bool {
+func (a *planner) repeatsRecord(p *framework.Proposal) bool {
 	subject := a.Snapshot.Subject
 	last := subject.Last
 	if last != nil && (!last.Restored || last.Digest == p.Digest) {
@@ -299,9 +299,9 @@ func (a *planner) describeLeaving(names []string) []framework.Leaving {
 	return all
 }
 
-// republish proposes the last published decision without some of its clusters. It keeps the
+// lastWithout proposes the last published decision without some of its clusters. It keeps the
 // published scores.
-func (a *planner) republish(without []string) *framework.Proposal {
+func (a *planner) lastWithout(without []string) *framework.Proposal {
 	last := a.Snapshot.Subject.Last
 	if last == nil {
 		last = &framework.Published{Digest: emptyDigest}
@@ -335,17 +335,17 @@ func (a *planner) republish(without []string) *framework.Proposal {
 	return p
 }
 
-// repair publishes the last published decision again if its pages were edited or deleted
+// republish publishes the last published decision again if its pages were edited or deleted
 // externally, and, while a change is pending, if its groups may be out of date. If nothing was
 // published yet, it publishes an empty page.
-func (a *planner) repair() {
+func (a *planner) republish() {
 	subject := a.Snapshot.Subject
 	last := subject.Last
 	switch {
 	case last == nil && HadClusters(subject.Placement):
 	case last != nil && !last.Damaged(subject) && !a.regroups():
 	default:
-		a.publish(Again, a.republish(nil))
+		a.publish(Republished, a.lastWithout(nil))
 	}
 }
 

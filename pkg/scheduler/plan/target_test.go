@@ -84,7 +84,7 @@ func TestTargetIsEdited(t *testing.T) {
 			}
 			open := recordOf(2, berthv1alpha1.PhaseProgressing, "a", "b")
 			open.Spec.From, open.Spec.Profile, open.Spec.Added, open.Spec.AddedCount = last.Digest, "default", []string{"b"}, 1
-			if got := planOf(decisionOn(last)).toward(open).Edited; got != tc.want {
+			if got := planOf(decisionOn(last)).proposeRemaining(open).Edited; got != tc.want {
 				t.Errorf("the change in progress: got %t", got)
 			}
 		})
@@ -198,7 +198,7 @@ func TestRepublish(t *testing.T) {
 		"without one": {without: []string{"b"}, want: "[a c deleted]: c=3 a=1 deleted=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := a.republish(tc.without)
+			p := a.lastWithout(tc.without)
 			got := fmt.Sprint(p.Clusters) + ":"
 			for _, s := range p.Selected {
 				got += fmt.Sprintf(" %s=%d", s.Cluster.Name, s.Score)

@@ -62,12 +62,12 @@ func (a *planner) nextStep(ctx context.Context) {
 			a.unreserve(ctx, a.Change.Proposal, false)
 		}
 		return
-	case a.Asked != nil:
+	case a.Deferred != nil:
 		if t == nil {
 			t = &framework.Transition{Added: a.Change.Added, Removed: a.Change.Removed}
 		}
-		if a.Asked.Digest != a.Change.Digest {
-			t.Why = cmp.Or(t.Why, a.Asked.follows())
+		if a.Deferred.Digest != a.Change.Digest {
+			t.Why = cmp.Or(t.Why, a.Deferred.describe())
 		}
 	case t == nil || len(t.Added) == len(a.Change.Added) && len(t.Removed) == len(a.Change.Removed):
 		a.Outcome = Published
@@ -89,63 +89,63 @@ func (a *planner) nextStep(ctx context.Context) {
 		a.checkDeadline(t)
 		return
 	}
-	a.publish(Part, a.part(t))
+	a.publish(Partial, a.proposeStep(t))
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
-// rest returns the rest of the change in progress if it can go on instead of another change: that
-// keeps no cluster which the rest removes. Forced removals supersede the change in progress.
-func (a *planner) rest(instead *Move) *Move {
+// remainingChange returns the rest of the change in progress; nil if another change keeps a cluster
+// that the rest removes, or if there are forced removals: these supersede the change in progress.
+func (a *planner) remainingChange(instead *Move) *Move {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
 	if open == nil || open == instead.Open || open.Status.Phase != berthv1alpha1.PhaseProgressing || len(a.forcedRemovals()) > 0 {
 		return nil
 	}
-	p := a.toward(open)
+	p := a.proposeRemaining(open)
 	if p == nil || len(changes.Minus(p.Removed, instead.Clusters)) < len(p.Removed) {
 		return nil
 	}
 	return &Move{Proposal: p, Open: open}
 }
 
-// goesFirst makes the rest of the change in progress before the change to Target, if that has all
-// that the rest adds. The rest must publish a step, or wait for clusters to become ready, no longer
-// than its progress deadline; otherwise the change to Target supersedes it.
-func (a *planner) goesFirst(ctx context.Context, next, rest *Move) bool {
+// resumesFirst makes the rest of the change in progress before the change to Target, if that has
+// all that the rest adds. The rest must publish a step, or wait for clusters to become ready, no
+// longer than its progress deadline; otherwise the change to Target supersedes it.
+func (a *planner) resumesFirst(ctx context.Context, next, rest *Move) bool {
 	if rest == nil || len(changes.Minus(changes.Minus(rest.Clusters, a.Snapshot.Subject.LastNames()), a.Target.Clusters)) > 0 ||
-		!a.goOn(ctx, rest, &Asked{Move: next}) {
+		!a.resume(ctx, rest, &Deferred{Move: next}) {
 		return false
 	}
-	if a.step = a.runTransitionPlugins(ctx); a.step.failure != nil || a.getsOn(a.step.Transition) {
+	if a.step = a.runTransitionPlugins(ctx); a.step.failure != nil || a.makesProgress(a.step.Transition) {
 		return true
 	}
 	if !a.in.Dry {
 		a.unreserve(ctx, rest.Proposal, false)
 	}
-	a.step, a.Asked, a.Change, a.Verdict = nil, nil, nil, Verdict{Outcome: Unchanged}
+	a.step, a.Deferred, a.Change, a.Verdict = nil, nil, nil, Verdict{Outcome: Unchanged}
 	return false
 }
 
-func (a *planner) getsOn(t *framework.Transition) bool {
+func (a *planner) makesProgress(t *framework.Transition) bool {
 	if t == nil || len(t.Added)+len(t.Removed) > 0 {
 		return true
 	}
 	return t.AwaitsReadiness && t.Paused == "" && (t.ProgressDeadline == 0 || a.Snapshot.Now.Before(a.lastProgress().Add(t.ProgressDeadline)))
 }
 
-// goOn makes the rest of the change in progress, if it is permitted, instead of another change.
-func (a *planner) goOn(ctx context.Context, rest *Move, instead *Asked) bool {
+// resume makes the rest of the change in progress, if it is permitted, instead of another change.
+func (a *planner) resume(ctx context.Context, rest *Move, instead *Deferred) bool {
 	v := a.permitChange(ctx, rest)
 	if v.Outcome != Permitted {
 		return false
 	}
-	a.Asked, a.Change, a.Verdict = instead, rest, v
+	a.Deferred, a.Change, a.Verdict = instead, rest, v
 	return true
 }
 
-// toward proposes the rest of an open change, without additions that no longer qualify. It returns
-// nil if the published clusters are not between the start and the target of the change, are the
-// target, or are of a later change.
-func (a *planner) toward(open *berthv1alpha1.PlacementChange) *framework.Proposal {
+// proposeRemaining proposes the rest of an open change, without additions that no longer qualify.
+// It returns nil if the published clusters are not between the start and the target of the change,
+// are the target, or are of a later change.
+func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange) *framework.Proposal {
 	names := a.Snapshot.Subject.LastNames()
 	_, errBefore := changes.Before(open, names)
 	target, errTarget := changes.Target(open, names)
@@ -153,7 +153,7 @@ func (a *planner) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 		return nil
 	}
 	// Selected has the clusters that stay, too: quotas count them.
-	p := a.republish(changes.Minus(names, target))
+	p := a.lastWithout(changes.Minus(names, target))
 	p.Forced, p.Restores = false, false
 	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open) || approvedBefore(open)
 	last := a.Snapshot.Subject.Last
@@ -172,10 +172,10 @@ func (a *planner) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	return p
 }
 
-// follows says that the change comes next, and what it waits for.
-func (asked *Asked) follows() string {
-	text := fmt.Sprintf("change %d follows", asked.Revision)
-	if why := cmp.Or(asked.Reason, holdText(asked.Holds)); why != "" {
+// describe says that the change comes next, and what it waits for.
+func (d *Deferred) describe() string {
+	text := fmt.Sprintf("change %d follows", d.Revision)
+	if why := cmp.Or(d.Reason, holdText(d.Holds)); why != "" {
 		text += ": it waits for " + why
 	}
 	return text
@@ -308,8 +308,8 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 			t, status = plugin.Transition(ctx, a.State, a.Snapshot.Subject.Placement, change)
 			return status
 		})
-		if late := a.timeout("Transition", plugin); late != nil {
-			return &step{failure: late}
+		if timedOut := a.checkTimeout("Transition", plugin); timedOut != nil {
+			return &step{failure: timedOut}
 		}
 		if !status.IsSuccess() {
 			return &step{failure: plugins.Unexpected(plugin, "Transition", status)}
@@ -371,9 +371,9 @@ func (a *planner) onlyForced(c *framework.Cluster) bool {
 	return by != "" && a.MayPin(c.Name) && slices.ContainsFunc(a.forcingFilters(), func(f framework.FilterPlugin) bool { return f.Name() == by })
 }
 
-// part proposes one step of the change.
-func (a *planner) part(t *framework.Transition) *framework.Proposal {
-	p := a.republish(t.Removed)
+// proposeStep proposes one step of the change.
+func (a *planner) proposeStep(t *framework.Transition) *framework.Proposal {
+	p := a.lastWithout(t.Removed)
 	p.Forced, p.Restores, p.Partial = false, false, true
 	p.Added, p.Revision, p.Cause, p.Approved, p.Edited = t.Added, a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited
 	for _, selection := range a.Change.Selected {

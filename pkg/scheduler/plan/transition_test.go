@@ -110,8 +110,8 @@ func TestNextStep(t *testing.T) {
 	}{
 		"all at once":                      {want: Published, wantWhat: Whole, wantStep: "[c d] 7"},
 		"all is allowed":                   {step: &framework.Transition{Added: []string{"c", "d"}, Removed: []string{"a", "b"}}, want: Published, wantWhat: Whole, wantStep: "[c d] 7"},
-		"a part":                           {step: &framework.Transition{Added: []string{"d"}, Removed: []string{"b"}, Why: "more"}, want: Progressing, wantWhat: Part, wantStep: "[a d] 7 partial", wantText: "1 of 2 added, 1 of 2 removed; more", wantRequeue: fixture.Now},
-		"a later part":                     {step: &framework.Transition{Removed: []string{"b"}}, open: open, want: Progressing, wantWhat: Part, wantStep: "[a] 7 partial", wantText: "2 of 4 added, -1 of 0 removed", wantRequeue: fixture.Now},
+		"a part":                           {step: &framework.Transition{Added: []string{"d"}, Removed: []string{"b"}, Why: "more"}, want: Progressing, wantWhat: Partial, wantStep: "[a d] 7 partial", wantText: "1 of 2 added, 1 of 2 removed; more", wantRequeue: fixture.Now},
+		"a later part":                     {step: &framework.Transition{Removed: []string{"b"}}, open: open, want: Progressing, wantWhat: Partial, wantStep: "[a] 7 partial", wantText: "2 of 4 added, -1 of 0 removed", wantRequeue: fixture.Now},
 		"nothing":                          {step: &framework.Transition{Why: "not ready", ProgressDeadline: time.Hour}, open: open, want: Progressing, wantText: "2 of 4 added, -2 of 0 removed; not ready", wantRequeue: before.Add(time.Hour)},
 		"nothing, too long":                {step: &framework.Transition{ProgressDeadline: time.Minute}, open: open, want: Progressing, wantText: "2 of 4 added, -2 of 0 removed; no progress since 2026-08-01T11:59:00Z"},
 		"nothing yet":                      {step: &framework.Transition{ProgressDeadline: time.Minute}, want: Progressing, wantText: "0 of 2 added, 0 of 2 removed", wantRequeue: fixture.Now.Add(time.Minute)},
@@ -154,7 +154,7 @@ func TestNextStep(t *testing.T) {
 func TestPartIsInOrderOfScores(t *testing.T) {
 	a := changing()
 	a.Snapshot.Subject.Last.Scores = map[string]int64{"a": 3, "b": 9}
-	p := a.part(&framework.Transition{Added: []string{"c", "d"}, Removed: []string{}})
+	p := a.proposeStep(&framework.Transition{Added: []string{"c", "d"}, Removed: []string{}})
 	var got []string
 	for _, s := range p.Selected {
 		got = append(got, s.Cluster.Name)

@@ -168,7 +168,7 @@ func TestConditionsThatEnd(t *testing.T) {
 		"in a queue":            {outcome: plan.Unchanged, queue: &framework.QueueAdmission{Admitted: true}, want: []string{admitted}},
 		"failed":                {outcome: plan.Failed, records: []*berthv1alpha1.PlacementChange{inSteps}, want: []string{progressing}},
 		"failed after the end":  {outcome: plan.Failed},
-		"forced removals alone": {outcome: plan.Published, publication: plan.ForcedAlone, want: []string{progressing}},
+		"forced removals alone": {outcome: plan.Published, publication: plan.ForcedOnly, want: []string{progressing}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(lastOf())

@@ -71,10 +71,10 @@ func satisfiedWhilePending(a *scheduler.Attempt, target metav1.Condition) metav1
 // satisfiedNow returns the condition PlacementSatisfied of what is published. target is that of the
 // selected clusters.
 func satisfiedNow(a *scheduler.Attempt, target metav1.Condition, before []metav1.Condition) metav1.Condition {
-	if a.Target != nil && a.Pending() {
+	if a.Target != nil && a.DiffersFromTarget() {
 		target = satisfiedWhilePending(a, target)
 	}
-	if a.Publication == plan.ForcedAlone || a.Outcome == plan.Undecided && !plan.SaysUndecided(&target) {
+	if a.Publication == plan.ForcedOnly || a.Outcome == plan.Undecided && !plan.SaysUndecided(&target) {
 		if c := meta.FindStatusCondition(before, target.Type); c != nil {
 			// After a restart it tells for which spec the published clusters were selected.
 			target.ObservedGeneration = c.ObservedGeneration
@@ -106,12 +106,12 @@ func SetConditions(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 		})
 	case effects.Keep:
 		keepPending(a, conditions)
-	case a.Publication == plan.ForcedAlone:
-	case effects.Pending == "":
+	case a.Publication == plan.ForcedOnly:
+	case effects.DecisionPending == "":
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)
 	default:
 		v1alpha1.SetCondition(conditions, metav1.Condition{
-			Type: v1alpha1.PlacementConditionDecisionPending, Status: effects.Pending, Reason: string(a.Outcome), Message: a.Message(),
+			Type: v1alpha1.PlacementConditionDecisionPending, Status: effects.DecisionPending, Reason: string(a.Outcome), Message: a.Message(),
 			ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
 		})
 	}
@@ -134,7 +134,7 @@ func setProgressing(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 		v1alpha1.SetCondition(conditions, c)
 	case a.Effects().Keep:
 		keepProgressing(a, conditions)
-	case a.Publication != plan.ForcedAlone:
+	case a.Publication != plan.ForcedOnly:
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing)
 	}
 }
@@ -181,7 +181,7 @@ func isStill(a *scheduler.Attempt, reason string) bool {
 	case reason == v1alpha1.ReasonRejected || reason == v1alpha1.ReasonExpired:
 		return changes.History(subject.Records).Applies(berthv1alpha1.Digest(subject.LastNames()), generation)
 	}
-	return !a.StaysUndecided()
+	return !a.UndecidedUntilEdit()
 }
 
 // keepProgressing keeps the condition DecisionProgressing after an attempt without a decision, or
@@ -192,7 +192,7 @@ func keepProgressing(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing)
 		return
 	}
-	if !a.StaysUndecided() {
+	if !a.UndecidedUntilEdit() {
 		return
 	}
 	p := plan.Progress{Added: int(open.Spec.AddedCount), Removed: int(open.Spec.RemovedCount)}
