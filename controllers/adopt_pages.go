@@ -25,7 +25,7 @@ import (
 func (r *PlacementReconciler) adoptPages(ctx context.Context, key types.NamespacedName) error {
 	before, delegated := r.Inventory.Delegated(key)
 	pl := r.Inventory.Placement(key)
-	if !delegated || pl == nil || scheduler.Skipped(pl) != "" {
+	if !delegated || pl == nil || scheduler.WhyNotDecided(pl) != "" {
 		return nil
 	}
 	// The watch of pages may be behind that of Placements.

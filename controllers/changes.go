@@ -328,7 +328,7 @@ func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
 	if subject == nil {
 		return nil
 	}
-	needs := changes.NeedsOf(subject.Placement, subject.Policies, subject.LastNames(), r.NeedsRecords(), r.Now())
+	needs := changes.NeedsOf(subject.Placement, subject.DisruptionPolicies, subject.LastNames(), r.NeedsRecords(), r.Now())
 	var failures []error
 	for _, record := range changes.History(subject.Records).Surplus(&needs) {
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, record, client.Preconditions{UID: &record.UID})); err != nil {

@@ -51,7 +51,7 @@ func (l *testRecorder) attempt(t *testing.T, outcome plan.Outcome, revision int6
 	snapshot.Subject, subject.Last = &subject, &framework.Published{Digest: framework.DigestOf(nil), Revision: revision - 1}
 	d := &decide.Decision{Snapshot: snapshot, State: framework.NewCycleState(snapshot), Profile: &plugins.Profile{}}
 	if outcome != plan.Unchanged {
-		d.Selected = []framework.Selection{{Cluster: framework.NewCluster(fixture.Cluster(cluster).Obj(), 0)}}
+		d.Selected = []framework.SelectedCluster{{Cluster: framework.NewCluster(fixture.Cluster(cluster).Obj(), 0)}}
 	}
 	if outcome == plan.Held {
 		d.Profile.Permit = []framework.PermitPlugin{holder{}}

@@ -304,7 +304,7 @@ func tooLarge(e *berthv1alpha1.PlacementExplanation) string {
 }
 
 // resultOf returns the reason of the condition Explained.
-func resultOf(a *explanation.Answer) string {
+func resultOf(a *explanation.Result) string {
 	switch {
 	case a.NotFound:
 		return berthv1alpha1.ReasonPlacementNotFound
@@ -319,7 +319,7 @@ func resultOf(a *explanation.Answer) string {
 }
 
 // explained returns the condition Explained of an answer.
-func explained(e *berthv1alpha1.PlacementExplanation, a *explanation.Answer) metav1.Condition {
+func explained(e *berthv1alpha1.PlacementExplanation, a *explanation.Result) metav1.Condition {
 	c := metav1.Condition{Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionFalse, Reason: resultOf(a)}
 	switch {
 	case a.NotFound:

@@ -311,22 +311,22 @@ func TestReconcileExplanationForgets(t *testing.T) {
 func TestExplainedCondition(t *testing.T) {
 	report := &simulator.Report{Answer: &simulator.Answer{NumberOfSelectedClusters: 2, AvailableClusters: []string{"a", "b", "c"}}}
 	for name, tc := range map[string]struct {
-		answer explanation.Answer
+		answer explanation.Result
 		want   string
 	}{
-		"decided": {explanation.Answer{Report: report}, "True Decided: 2 of 3 candidates are selected"},
+		"decided": {explanation.Result{Report: report}, "True Decided: 2 of 3 candidates are selected"},
 		"verdicts that do not fit": {
-			explanation.Answer{Report: report, LeftOut: 4},
+			explanation.Result{Report: report, LeftOut: 4},
 			"True Decided: 2 of 3 candidates are selected; 4 verdicts are too large for the status: name the clusters in spec.clusters",
 		},
 		"no time for changes": {
-			explanation.Answer{Report: report, NoChange: 5},
+			explanation.Result{Report: report, NoChange: 5},
 			"True Decided: 2 of 3 candidates are selected; there was no time to look for a change that would select them for 5 clusters: name fewer in spec.clusters",
 		},
-		"terminating": {explanation.Answer{Report: &simulator.Report{Skipped: "terminating"}}, "True LeftAlone: terminating"},
-		"failed":      {explanation.Answer{Failure: errors.New("no plan")}, "False DecisionFailed: no plan"},
-		"timed out":   {explanation.Answer{Failure: context.DeadlineExceeded, TimedOut: true}, "False TimedOut: context deadline exceeded"},
-		"not found":   {explanation.Answer{NotFound: true}, `False PlacementNotFound: spec.placement: there is no Placement "p" in namespace ns`},
+		"terminating": {explanation.Result{Report: &simulator.Report{Skipped: "terminating"}}, "True LeftAlone: terminating"},
+		"failed":      {explanation.Result{Failure: errors.New("no plan")}, "False DecisionFailed: no plan"},
+		"timed out":   {explanation.Result{Failure: context.DeadlineExceeded, TimedOut: true}, "False TimedOut: context deadline exceeded"},
+		"not found":   {explanation.Result{NotFound: true}, `False PlacementNotFound: spec.placement: there is no Placement "p" in namespace ns`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := explained(explainPlacement("e", "p", 0), &tc.answer)

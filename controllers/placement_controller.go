@@ -91,7 +91,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		snapshot := r.snapshot(request.NamespacedName)
 		watch.endStage("snapshot")
 		if snapshot != nil {
-			skipped = scheduler.Skipped(snapshot.Subject.Placement)
+			skipped = scheduler.WhyNotDecided(snapshot.Subject.Placement)
 		}
 		if skipped != "" {
 			return nil
@@ -224,7 +224,7 @@ func dueAfter(attempt *scheduler.Attempt, wait time.Duration) time.Duration {
 // Placement is not yet compiled.
 func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 	pl := r.Inventory.Placement(request.NamespacedName)
-	if pl == nil || scheduler.Skipped(pl) != "" {
+	if pl == nil || scheduler.WhyNotDecided(pl) != "" {
 		return 0
 	}
 	if wait := r.Scheduler.AttemptDelay(pl); wait > 0 {

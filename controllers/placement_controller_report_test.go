@@ -389,11 +389,11 @@ func TestStatusHasTheTimeOfScores(t *testing.T) {
 				Snapshot: snapshot, State: framework.NewCycleState(snapshot), Failure: framework.NewStatus(framework.Unschedulable, "parked"),
 			}}}
 			if !tc.withoutDecision {
-				a.Step = &framework.Proposal{Selected: make([]framework.Selection, 1), LastScores: tc.remembered}
-				a.Step.Outcome.Groups = []v1alpha1.DecisionGroupStatus{{ClusterCount: 1}}
+				a.Step = &framework.Proposal{Selected: make([]framework.SelectedCluster, 1), LastScores: tc.remembered}
+				a.Step.Result.Groups = []v1alpha1.DecisionGroupStatus{{ClusterCount: 1}}
 			}
 			if tc.scored {
-				a.Step.Writes, a.Step.Outcome.ScoresWritten = make([]framework.PageWrite, 1), true
+				a.Step.Writes, a.Step.Result.ScoresWritten = make([]framework.PageWrite, 1), true
 			}
 			status := (&PlacementReconciler{}).statusOf(a)
 			if !status.LastScoreUpdateTime.Equal(tc.want) {

@@ -100,7 +100,7 @@ func (r *PlacementReconciler) sendConditions(ctx context.Context, pl *v1alpha1.P
 	unannounced := announcement(attempt) != "" && !r.reported.changed(pl, topicUnannounced, announcement(attempt))
 	r.reported.changed(pl, topicUnannounced, "")
 	if unannounced || report.IsNewOutcome(attempt) {
-		send(report.Pending(attempt))
+		send(report.OutcomeEvent(attempt))
 	}
 }
 
@@ -143,11 +143,11 @@ func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Pla
 	if published == nil && len(warnings) == 0 {
 		return
 	}
-	if published != nil && len(published.Outcome.Foreign) > 0 {
+	if published != nil && len(published.Result.Foreign) > 0 {
 		warnings = append(warnings, report.Event{
 			Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionIgnored",
 			Note: fmt.Sprintf("PlacementDecisions %s have the label %s=%s, but another controller owns them: Berth does not change them",
-				strings.Join(published.Outcome.Foreign, ", "), v1alpha1.PlacementLabel, pl.Name),
+				strings.Join(published.Result.Foreign, ", "), v1alpha1.PlacementLabel, pl.Name),
 		})
 	}
 	if published != nil {
@@ -180,7 +180,7 @@ func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.Pla
 	status := attempt.Snapshot.Subject.Placement.Status.DeepCopy()
 	if published != nil {
 		status.NumberOfSelectedClusters = int32(len(published.Selected))
-		status.DecisionGroups = published.Outcome.Groups
+		status.DecisionGroups = published.Result.Groups
 		if attempt.ScoresWritten() {
 			// The API stores whole seconds. Rounded down, the rate limit would end early.
 			status.LastScoreUpdateTime = roundUp(attempt.Snapshot.Now)

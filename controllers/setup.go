@@ -293,7 +293,7 @@ func inventoryOptions(loops []string, o Options) (inventory.Options, *recording.
 	recorder, err := newRecorder(o)
 	options := inventory.Options{OnInput: recorder.OnInput(), CheckSettled: o.CheckSkips}
 	if !o.CheckSkips {
-		options.OnSkipped = func(attempts int) { attemptsSkipped.WithLabelValues("Skipped").Add(float64(attempts)) }
+		options.OnSettled = func(attempts int) { attemptsSkipped.WithLabelValues("Skipped").Add(float64(attempts)) }
 	}
 	if slices.Contains(loops, housekeeping.TaintTime) {
 		options.FirstSeen = o.Now

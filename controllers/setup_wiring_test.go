@@ -266,7 +266,7 @@ func TestSchedulerIsWired(t *testing.T) {
 			t.Errorf("%s was not measured: %v", name, got)
 		}
 	}
-	if last := h.reconciler.Inventory.Snapshot(placementKey, h.now, nil).Subject.Last; last == nil || last.Restored || !slices.Equal(last.Names, []string{"a"}) {
+	if last := h.reconciler.Inventory.Snapshot(placementKey, h.now, nil).Subject.Last; last == nil || last.FromPages || !slices.Equal(last.Names, []string{"a"}) {
 		t.Errorf("published last: %+v", last)
 	}
 	// The probe does not say what it reads: every change of a cluster counts.

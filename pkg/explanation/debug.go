@@ -39,7 +39,7 @@ type DebugScore struct {
 
 // DebugResultOf returns a report as the debugger shows it. If nothing was decided, Error has the
 // reason.
-func DebugResultOf(pl *v1alpha1.Placement, a *Answer) *DebugResult {
+func DebugResultOf(pl *v1alpha1.Placement, a *Result) *DebugResult {
 	result := &DebugResult{Placement: &v1alpha1.Placement{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name, Labels: pl.Labels, Annotations: pl.Annotations},

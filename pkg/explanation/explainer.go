@@ -55,8 +55,8 @@ func (q *Question) Key() types.NamespacedName {
 	return q.Placement
 }
 
-// Answer is the result of Explain. Exactly one of Report, Retry, NotFound and Failure is set.
-type Answer struct {
+// Result is that of Explain. Exactly one of Report, Retry, NotFound and Failure is set.
+type Result struct {
 	// Report has the verdicts asked for.
 	Report *simulator.Report
 	// Decided is false if there is no selection, for example because the Placement is
@@ -80,37 +80,37 @@ type Answer struct {
 
 // Explain runs one cycle for a question. Call it again while the Answer says Retry. The end of
 // another question with the same Key, such as one of the debugger, makes it begin again.
-func (e *Explainer) Explain(ctx context.Context, q Question) Answer {
+func (e *Explainer) Explain(ctx context.Context, q Question) Result {
 	pl := q.New
 	if pl == nil {
 		pl = e.Inventory.Placement(q.Placement)
 	}
 	if pl == nil {
-		return Answer{NotFound: true}
+		return Result{NotFound: true}
 	}
-	if why := scheduler.Skipped(pl); why != "" {
-		return Answer{Report: &simulator.Report{Placement: q.Key().String(), Skipped: why}}
+	if why := scheduler.WhyNotDecided(pl); why != "" {
+		return Result{Report: &simulator.Report{Placement: q.Key().String(), Skipped: why}}
 	}
 	if wait := e.Scheduler.AttemptDelay(pl); wait > 0 {
-		return Answer{Retry: wait, Throttled: true}
+		return Result{Retry: wait, Throttled: true}
 	}
 	if !e.Scheduler.Prepare(pl, e.Inventory.SelectionPolicies(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name})...) {
-		return Answer{Retry: scheduler.PrepareInterval}
+		return Result{Retry: scheduler.PrepareInterval}
 	}
 	e.Inventory.PrepareWindows(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}, e.Now())
 	snapshot := e.snapshot(q, pl)
 	if snapshot == nil {
-		return Answer{NotFound: true}
+		return Result{NotFound: true}
 	}
 	a := e.Scheduler.DecideInTime(ctx, snapshot)
 	defer e.Scheduler.Release(a.Decision)
 	_, _, timedOut := a.TimedOut()
 	if a.Failure.IsUnfinished() || timedOut && a.Timeouts < maxTimeouts {
-		return Answer{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), scheduler.PrepareInterval)}
+		return Result{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), scheduler.PrepareInterval)}
 	}
 	defer e.Scheduler.Forget(q.Key())
 	if timedOut {
-		return Answer{Failure: a.Failure.Err(), TimedOut: true}
+		return Result{Failure: a.Failure.Err(), TimedOut: true}
 	}
 	return e.report(ctx, q, a)
 }
@@ -131,7 +131,7 @@ func (e *Explainer) snapshot(q Question, pl *v1alpha1.Placement) *framework.Snap
 	return e.Inventory.Snapshot(q.Placement, now, queue)
 }
 
-func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt) Answer {
+func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt) Result {
 	names := q.Clusters
 	if len(names) == 0 {
 		names = a.NearestToCut(q.Limit)
@@ -139,9 +139,9 @@ func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt
 	explained := e.Scheduler.ExplainSome(ctx, a.Decision, names)
 	report, err := simulator.ReportOf(a, explained.Verdicts)
 	if err != nil {
-		return Answer{Failure: err}
+		return Result{Failure: err}
 	}
-	answer := Answer{Report: report, Decided: a.Failure == nil, NoChange: explained.NoChange}
+	answer := Result{Report: report, Decided: a.Failure == nil, NoChange: explained.NoChange}
 	if answer.Decided {
 		report.Verdicts = withOthers(report.Verdicts, q.Clusters)
 	}

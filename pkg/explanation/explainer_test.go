@@ -195,7 +195,7 @@ func TestStatusIsBounded(t *testing.T) {
 			report.Decisions[i].Clusters[j] = long
 		}
 	}
-	a := &Answer{Report: report, Decided: true}
+	a := &Result{Report: report, Decided: true}
 	var status berthv1alpha1.PlacementExplanationStatus
 	a.SetStatus(&status, fixture.Now)
 	text, err := json.Marshal(status)
@@ -227,7 +227,7 @@ func TestMovingIsBounded(t *testing.T) {
 				pending.Moving = append(pending.Moving, berthv1alpha1.MovingCluster{Cluster: fmt.Sprintf("c-%04d", i), State: strings.Repeat("x", tc.state)})
 			}
 			e := &berthv1alpha1.PlacementExplanation{}
-			a := &Answer{Report: &simulator.Report{Answer: &simulator.Answer{Pending: pending}}}
+			a := &Result{Report: &simulator.Report{Answer: &simulator.Answer{Pending: pending}}}
 			a.SetStatus(&e.Status, fixture.Now)
 			if got := len(e.Status.Pending.Moving); got != tc.want {
 				t.Errorf("%d moving clusters, want %d", got, tc.want)

@@ -41,7 +41,7 @@ func QuestionOf(e *berthv1alpha1.PlacementExplanation) Question {
 
 // SetStatus writes the report of an Answer into a status, except the conditions Explained and
 // Throttled. It sets LeftOut.
-func (a *Answer) SetStatus(status *berthv1alpha1.PlacementExplanationStatus, now time.Time) {
+func (a *Result) SetStatus(status *berthv1alpha1.PlacementExplanationStatus, now time.Time) {
 	status.DecidedTime = &metav1.Time{Time: now}
 	report := a.Report
 	if report.Answer == nil {

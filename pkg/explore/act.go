@@ -200,13 +200,13 @@ func (w *world) placementOffers(subject *framework.Subject) []actions.Request {
 			offer(actions.Request{Verb: verb, Change: record.Name})
 		}
 	}
-	suspended := slices.ContainsFunc(subject.Policies, func(p *berthv1alpha1.DisruptionPolicy) bool {
+	suspended := slices.ContainsFunc(subject.DisruptionPolicies, func(p *berthv1alpha1.DisruptionPolicy) bool {
 		return p.Name == pl.Name+actions.SuspendSuffix && p.Spec.Suspend
 	})
 	switch {
 	case suspended:
 		offer(actions.Request{Verb: actions.Resume})
-	case scheduler.Skipped(pl) == "":
+	case scheduler.WhyNotDecided(pl) == "":
 		offer(actions.Request{Verb: actions.Suspend})
 	}
 	if _, pinned := pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation]; pinned {

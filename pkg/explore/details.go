@@ -117,7 +117,7 @@ func groupsOf(subject *framework.Subject) []Group {
 
 func policiesOf(subject *framework.Subject) []Policy {
 	policies := []Policy{}
-	for _, p := range subject.Policies {
+	for _, p := range subject.DisruptionPolicies {
 		policies = append(policies, Policy{Kind: "DisruptionPolicy", Name: p.Name, Spec: yamlOf(p.Spec), Conditions: conditionsInWords(p.Status.Conditions)})
 	}
 	for _, p := range subject.SelectionPolicies {

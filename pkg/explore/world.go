@@ -206,7 +206,7 @@ func (w *world) placementRow(key types.NamespacedName) (PlacementRow, bool) {
 	pl := subject.Placement
 	row := PlacementRow{Placement: key.String(), Wanted: pl.Spec.NumberOfClusters, Selected: len(published(subject))}
 	history := changes.History(subject.Records)
-	row.States, row.Message, row.Since = StatesOf(pl, history, subject.Policies)
+	row.States, row.Message, row.Since = StatesOf(pl, history, subject.DisruptionPolicies)
 	// A record without a phase is that of a change that is being published.
 	if record := history.Open(); record != nil && record.Status.Phase != "" {
 		row.Change = new(changeRow(record))

@@ -326,7 +326,7 @@ func TestSnapshotDoesNotChange(t *testing.T) {
 	inv.Delete(c1().Obj())
 	inv.Update(page().Version("8").Lists("c2", "c2").Obj())
 	inv.Update(fixture.Cluster("c3").Set("s1").Obj())
-	if c := old.Clusters.Get(i); c == nil || c.Name != "c1" || old.Sets[0].Members.Len() != 1 || !old.Subject.Published.Has(i) {
+	if c := old.Clusters.Get(i); c == nil || c.Name != "c1" || old.Sets[0].Members.Len() != 1 || !old.Subject.LastClusters.Has(i) {
 		t.Error("an old snapshot sees what came after it")
 	}
 	if n := inv.Snapshot(key, fixture.Now, nil).Sets[0].Members.Len(); n != 1 {

@@ -103,7 +103,7 @@ func (inv *Inventory) disruptionOf(p *placement) *disruption {
 // addPolicies adds the policies of a Placement to its Subject.
 func (inv *Inventory) addPolicies(s *framework.Subject, p *placement) {
 	g := inv.disruptionOf(p)
-	s.Policies, s.MorePolicies, s.ReplaceFirst = g.policies, g.more, changes.PolicyOf(g.policies).ReplaceFirst
+	s.DisruptionPolicies, s.MorePolicies, s.ReplaceFirst = g.policies, g.more, changes.PolicyOf(g.policies).ReplaceFirst
 	s.SelectionPolicies = inv.selections.objects(p.key)
 	if g.windows != nil {
 		s.Windows = g.windows

@@ -31,18 +31,18 @@ func TestPoliciesBeyondTheLimit(t *testing.T) {
 		for i, number := 0, order[0]; i < all; i, number = i+1, number+order[1] {
 			inv.Update(agedPolicy(number))
 			if i == limit-1 {
-				if s := inv.Snapshot(plainKey, fixture.Now, nil).Subject; len(s.Policies) != limit || s.MorePolicies != 0 {
-					t.Errorf("%d policies and %d more", len(s.Policies), s.MorePolicies)
+				if s := inv.Snapshot(plainKey, fixture.Now, nil).Subject; len(s.DisruptionPolicies) != limit || s.MorePolicies != 0 {
+					t.Errorf("%d policies and %d more", len(s.DisruptionPolicies), s.MorePolicies)
 				}
 			}
 		}
 		subject := inv.Snapshot(plainKey, fixture.Now, nil).Subject
-		if len(subject.Policies) != limit || subject.MorePolicies != all-limit || subject.Windows == nil {
-			t.Fatalf("%d policies and %d more, windows %v", len(subject.Policies), subject.MorePolicies, subject.Windows)
+		if len(subject.DisruptionPolicies) != limit || subject.MorePolicies != all-limit || subject.Windows == nil {
+			t.Fatalf("%d policies and %d more, windows %v", len(subject.DisruptionPolicies), subject.MorePolicies, subject.Windows)
 		}
 		for number := range all {
 			policy := agedPolicy(number)
-			applies := slices.ContainsFunc(subject.Policies, func(p *berthv1alpha1.DisruptionPolicy) bool { return p.Name == policy.Name })
+			applies := slices.ContainsFunc(subject.DisruptionPolicies, func(p *berthv1alpha1.DisruptionPolicy) bool { return p.Name == policy.Name })
 			placement, selecting := inv.ExcessPolicy(inventory.Key{Namespace: policy.Namespace, Name: policy.Name})
 			if want := number >= all-limit; applies != want || (placement == "") != want || !want && (placement != plainKey.Name || selecting != all) {
 				t.Fatalf("policy %d applies: %t; %q %d", number, applies, placement, selecting)
@@ -51,8 +51,8 @@ func TestPoliciesBeyondTheLimit(t *testing.T) {
 		for number := limit; number < all; number++ {
 			inv.Delete(agedPolicy(number))
 		}
-		if s := inv.Snapshot(plainKey, fixture.Now, nil).Subject; len(s.Policies) != limit || s.MorePolicies != 0 {
-			t.Errorf("after deletions: %d policies and %d more", len(s.Policies), s.MorePolicies)
+		if s := inv.Snapshot(plainKey, fixture.Now, nil).Subject; len(s.DisruptionPolicies) != limit || s.MorePolicies != 0 {
+			t.Errorf("after deletions: %d policies and %d more", len(s.DisruptionPolicies), s.MorePolicies)
 		}
 	}
 }

@@ -141,8 +141,8 @@ func TestPageThatIsBeingDeleted(t *testing.T) {
 			}
 			check := func(when string, taken bool) {
 				subject := inv.Snapshot(key, fixture.Now, nil).Subject
-				if got := published(inv, "plain"); len(got) > 0 || subject.Published.Len() > 0 || len(subject.Entries) > 0 {
-					t.Errorf("%s: published are %v, %d clusters, %d entries", when, got, subject.Published.Len(), len(subject.Entries))
+				if got := published(inv, "plain"); len(got) > 0 || subject.LastClusters.Len() > 0 || len(subject.Entries) > 0 {
+					t.Errorf("%s: published are %v, %d clusters, %d entries", when, got, subject.LastClusters.Len(), len(subject.Entries))
 				}
 				if slices.Contains(subject.Taken, page.Name) != taken {
 					t.Errorf("%s: the name is taken: %t", when, !taken)

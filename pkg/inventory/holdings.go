@@ -175,7 +175,7 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	p, old := inv.placements[key], inv.holdings.byPlacement[key]
 	next := &holding{}
 	if inv.dependsOnClaim(key) {
-		inv.restoreLast(p)
+		inv.loadLast(p)
 		next.placement, next.has, next.capacityRequest = p, p.claim.has(), inv.capacityRequestOf(p)
 		if s := inv.selections.affinityOf(key); s != nil {
 			next.apartFrom = s.apartFrom

@@ -31,7 +31,7 @@ type Input struct {
 	Published, Before *framework.Published
 	// Clusters are those that are being published (InputReserved), or that may be on a page that is
 	// being written (InputLanded). InputPublished ends the latter, and the time in which other
-	// writers own the pages if the decision is Restored, unless KeepsLanded.
+	// writers own the pages if the decision is FromPages, unless KeepsLanded.
 	Clusters    []string
 	KeepsLanded bool
 	// Readiness is a change of a readiness source.

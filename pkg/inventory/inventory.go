@@ -38,10 +38,10 @@ type Options struct {
 	// CheckSettled makes attempts run that would be skipped, on Snapshots with Settled, so that
 	// tests can compare the answers.
 	CheckSettled bool
-	// OnSkipped is called with the number of attempts that an event did not start, because they
+	// OnSettled is called with the number of attempts that an event did not start, because they
 	// could not have changed the answer. It is called with the inventory locked. If nil, nothing
 	// is called.
-	OnSkipped func(attempts int)
+	OnSettled func(attempts int)
 	// OnInput is called with every input, with the inventory locked; it must not block. If nil,
 	// inputs are not numbered.
 	OnInput func(Input)
@@ -193,7 +193,7 @@ func (inv *Inventory) Placements() []Key {
 // Placement.
 func (inv *Inventory) Subject(key Key) *framework.Subject {
 	return read(inv, key, func(p *placement) *framework.Subject {
-		inv.restoreLast(p)
+		inv.loadLast(p)
 		return inv.withRecords(p)
 	})
 }
@@ -215,12 +215,12 @@ func (inv *Inventory) withRecords(p *placement) *framework.Subject {
 func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
 	return read(inv, key, func(p *placement) *framework.Snapshot {
 		inv.updateHoldings()
-		inv.restoreLast(p)
+		inv.loadLast(p)
 		snapshot := inv.snapshot(p, inv.withRecords(p), now, queue)
 		snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
-		snapshot.Settled = p.skipped && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
+		snapshot.Settled = p.settledCheck && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
 		// Events after this Snapshot are not in it: they start an attempt.
-		p.settled, p.skipped = nil, false
+		p.settled, p.settledCheck = nil, false
 		snapshot.Sequence = inv.sequence
 		return snapshot
 	})
@@ -306,7 +306,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.claim.listed,
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, LastClusters: p.claim.listed,
 		Taken: inv.pages.takenNames(p.key),
 	}
 	inv.addPolicies(s, p)

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// restoreLast sets the last published decision from pages and records, if it is unknown.
-func (inv *Inventory) restoreLast(p *placement) {
+// loadLast sets the last published decision from pages and records, if it is unknown.
+func (inv *Inventory) loadLast(p *placement) {
 	if p.last != nil {
 		return
 	}
@@ -204,13 +204,13 @@ func (inv *Inventory) published(placement Key) {
 // changed. It must not block.
 func (inv *Inventory) OnPublished(call func(placement Key)) { inv.onPublished.Store(&call) }
 
-// setPublished is SetPublished, and AdoptPages if the decision is Restored, with the inventory
+// setPublished is SetPublished, and AdoptPages if the decision is FromPages, with the inventory
 // locked.
 func (inv *Inventory) setPublished(p *placement, last *framework.Published, keepsLanded bool) {
 	if !keepsLanded {
 		inv.endWritten(p.claim)
 		p.before = nil
-		p.delegated = p.delegated && !last.Restored
+		p.delegated = p.delegated && !last.FromPages
 	}
 	inv.setLast(p, last)
 	inv.unsettle(p)
@@ -224,7 +224,7 @@ func (inv *Inventory) endStart(affected affectedSet) {
 	for key := range affected {
 		if p := inv.placements[key]; p != nil && p.last != nil && p.last.SinceStart {
 			last := *p.last
-			last.SinceStart = last.Restored
+			last.SinceStart = last.FromPages
 			p.last, p.subject = &last, nil
 		}
 	}

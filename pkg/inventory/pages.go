@@ -265,7 +265,7 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 			listed = listed.Set(i)
 		}
 	}
-	if p.last != nil && !p.last.Restored {
+	if p.last != nil && !p.last.FromPages {
 		return queue, p.claim.listed.Len()
 	}
 	return queue, listed.Len()

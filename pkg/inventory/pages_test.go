@@ -15,7 +15,7 @@ func TestPublishedPages(t *testing.T) {
 			inv.Update(fixture.Cluster("c1").Obj())
 			inv.Update(fixture.Placement("n", "p").Obj())
 			subject := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil).Subject
-			if got := subject.Published.Len() > 0; got != tc.Published {
+			if got := subject.LastClusters.Len() > 0; got != tc.Published {
 				t.Errorf("the cluster is published: %t", got)
 			}
 			if got := len(subject.OwnPages()) > 0; got != tc.Published {

@@ -40,7 +40,7 @@ type placement struct {
 	// of the inventory) that settled allows to skip.
 	settled              *framework.Settled
 	affectedAt, survived int64
-	skipped              bool
+	settledCheck         bool
 }
 
 // wants is true if the Placement uses the set once it is bound.

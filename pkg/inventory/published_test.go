@@ -130,7 +130,7 @@ func TestManyPolicies(t *testing.T) {
 		pl = pl.DeepCopy()
 		pl.Status.NumberOfSelectedClusters++
 		inv.Update(pl)
-		if policies := inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies; len(policies) != berthv1alpha1.MaxPoliciesPerPlacement || changes.PolicyOf(policies).HistoryLimit != 10 {
+		if policies := inv.Snapshot(plainKey, fixture.Now, nil).Subject.DisruptionPolicies; len(policies) != berthv1alpha1.MaxPoliciesPerPlacement || changes.PolicyOf(policies).HistoryLimit != 10 {
 			t.Errorf("%d policies", len(policies))
 		}
 	})
@@ -148,7 +148,7 @@ func TestPoliciesByName(t *testing.T) {
 	}
 	inv.Update(fixture.ApprovalPolicy("n", "d", "other"))
 	var got []string
-	for _, policy := range inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies {
+	for _, policy := range inv.Snapshot(plainKey, fixture.Now, nil).Subject.DisruptionPolicies {
 		got = append(got, policy.Name)
 	}
 	if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" {
@@ -159,7 +159,7 @@ func TestPoliciesByName(t *testing.T) {
 	if affected := inv.Update(status); len(affected) > 0 {
 		t.Errorf("a status affects %v", names(affected))
 	}
-	if inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies[1].Status.Placements != 1 {
+	if inv.Snapshot(plainKey, fixture.Now, nil).Subject.DisruptionPolicies[1].Status.Placements != 1 {
 		t.Error("the next snapshot has the old status")
 	}
 }

@@ -129,9 +129,9 @@ func described(inv *Inventory) map[string]any {
 		inv.setLast(inv.placements[key], nil)
 		s := inv.Snapshot(key, fixture.Now, nil)
 		one := map[string]any{
-			"placement": s.Subject.Placement, "pages": s.Subject.Pages, "records": s.Subject.Records, "policies": s.Subject.Policies,
+			"placement": s.Subject.Placement, "pages": s.Subject.Pages, "records": s.Subject.Records, "policies": s.Subject.DisruptionPolicies,
 			"evictions": s.Subject.Evictions, "taken": s.Subject.Taken,
-			"published": named(s.Subject.Published), "counted": named(s.Subject.Counted),
+			"published": named(s.Subject.LastClusters), "counted": named(s.Subject.Counted),
 			"incumbents": named(s.Subject.Incumbents), "leaving": named(s.Subject.Leaving), "bound": s.BoundSets,
 		}
 		for i, n := range s.Subject.Entries {
@@ -234,7 +234,7 @@ func TestLastIsReadFromPages(t *testing.T) {
 	page.Annotations = map[string]string{berthv1alpha1.RevisionAnnotation: "3"}
 	inv.Update(page)
 	last := inv.Subject(Key{Namespace: "n", Name: "p"}).Last
-	if last == nil || last.Revision != 3 || !last.Restored || !slices.Equal(last.Names, []string{"a", "b"}) {
+	if last == nil || last.Revision != 3 || !last.FromPages || !slices.Equal(last.Names, []string{"a", "b"}) {
 		t.Errorf("got %+v", last)
 	}
 }

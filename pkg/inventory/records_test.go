@@ -358,7 +358,7 @@ func TestSetPublished(t *testing.T) {
 	}
 	inv.Update(ours("98", "c1", "gone"))
 	subject := inv.Snapshot(plainKey, fixture.Now, nil).Subject
-	if subject.Last == nil || !subject.Last.Restored || !cmp.Equal(subject.LastNames(), []string{"c1", "gone"}) {
+	if subject.Last == nil || !subject.Last.FromPages || !cmp.Equal(subject.LastNames(), []string{"c1", "gone"}) {
 		t.Errorf("before: %+v", subject.Last)
 	}
 	inv.SetPublished(subject, &framework.Published{Names: []string{"c2"}})
@@ -368,7 +368,7 @@ func TestSetPublished(t *testing.T) {
 	}
 	inv.Update(plainWith("second"))
 	inv.SetPublished(subject, &framework.Published{Names: []string{"c3"}})
-	if last := inv.Snapshot(plainKey, fixture.Now, nil).Subject.Last; last != nil && !last.Restored {
+	if last := inv.Snapshot(plainKey, fixture.Now, nil).Subject.Last; last != nil && !last.FromPages {
 		t.Errorf("another Placement of this name: %+v", last)
 	}
 }

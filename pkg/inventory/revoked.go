@@ -9,7 +9,7 @@ func (inv *Inventory) HasRevoked(key Key) bool {
 }
 
 func (inv *Inventory) hasRevoked(p *placement) bool {
-	inv.restoreLast(p)
+	inv.loadLast(p)
 	var usable framework.Bitset
 	for name := range inv.bindings[p.key.Namespace] {
 		if set := inv.sets[name]; set != nil {

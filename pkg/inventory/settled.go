@@ -10,14 +10,14 @@ func (inv *Inventory) Settle(snapshot *framework.Snapshot, settled *framework.Se
 	defer inv.mu.Unlock()
 	p := inv.placements[snapshot.Subject.Key()]
 	if p != nil && p.object.UID == snapshot.Subject.Placement.UID && p.affectedAt <= snapshot.Sequence {
-		p.settled, p.skipped = settled, false
+		p.settled, p.settledCheck = settled, false
 	}
 }
 
 // unsettle makes the next change of a cluster that a Placement reads start an attempt.
 func (inv *Inventory) unsettle(p *placement) {
 	inv.sequence++
-	p.affectedAt, p.settled, p.skipped = inv.sequence, nil, false
+	p.affectedAt, p.settled, p.settledCheck = inv.sequence, nil, false
 }
 
 // addUnsettled adds the Placements that may use a set, whose reads are concerned and whose answer
@@ -58,13 +58,13 @@ func (inv *Inventory) skipSurvivors(e *event) {
 		if _, starts := e.affected[p.key]; !starts {
 			skipped++
 			if inv.options.CheckSettled {
-				p.skipped = true
+				p.settledCheck = true
 				e.checked = append(e.checked, p)
 			}
 		}
 	}
-	if skipped > 0 && inv.options.OnSkipped != nil {
-		inv.options.OnSkipped(skipped)
+	if skipped > 0 && inv.options.OnSettled != nil {
+		inv.options.OnSettled(skipped)
 	}
 }
 

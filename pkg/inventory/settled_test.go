@@ -33,7 +33,7 @@ func grown(memory string) *v1alpha1.ManagedCluster { return c1().Allocatable("me
 
 func TestSettledPlacementIsSkipped(t *testing.T) {
 	skipped := 0
-	inv := inventory.New(inventory.Options{OnSkipped: func(n int) { skipped += n }})
+	inv := inventory.New(inventory.Options{OnSettled: func(n int) { skipped += n }})
 	fill(inv)
 	settleMemory(inv, inv.Snapshot(memoryKey, fixture.Now, nil))
 	if diff := cmp.Diff([]string{"n/cel"}, names(inv.Update(grown("2Gi")))); diff != "" {
@@ -59,7 +59,7 @@ func TestSettledPlacementIsSkipped(t *testing.T) {
 // is in its own set and in the global one.
 func TestSkippedAttemptCountsOnce(t *testing.T) {
 	skipped := 0
-	inv := inventory.New(inventory.Options{OnSkipped: func(n int) { skipped += n }})
+	inv := inventory.New(inventory.Options{OnSettled: func(n int) { skipped += n }})
 	fill(inv)
 	inv.Update(fixture.SelectorSet("global", &metav1.LabelSelector{}))
 	inv.Update(fixture.Binding("n", "global"))
@@ -77,7 +77,7 @@ func TestSkippedAttemptCountsOnce(t *testing.T) {
 func TestStartedAttemptIsNotCountedAsSkipped(t *testing.T) {
 	skipped := 0
 	for range 20 { // The sets are in the order of a map.
-		inv := inventory.New(inventory.Options{OnSkipped: func(n int) { skipped += n }})
+		inv := inventory.New(inventory.Options{OnSettled: func(n int) { skipped += n }})
 		fill(inv)
 		inv.Update(fixture.SelectorSet("big", &metav1.LabelSelector{MatchLabels: map[string]string{"size": "big"}}))
 		inv.Update(fixture.Binding("n", "big"))

@@ -83,7 +83,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("uses %d sets", len(s.Sets))
 	}
 	check("order", true, s.ByName(s.Clusters.Get(indexes("c1")[0]), s.Clusters.Get(indexes("c2")[0])) < 0)
-	check("published", indexes("c1", "lost"), membersOf(s.Subject.Published))
+	check("published", indexes("c1", "lost"), membersOf(s.Subject.LastClusters))
 	check("counted", indexes("c1", "lost"), membersOf(s.Subject.Counted))
 	check("entries", map[int]int32{indexes("c1")[0]: 2, indexes("lost")[0]: 1}, s.Subject.Entries)
 	check("decisions of c1", int32(2), s.Counts.ByIndex.Get(indexes("c1")[0]))
@@ -91,7 +91,7 @@ func TestSnapshot(t *testing.T) {
 	check("leaving", indexes("c1"), membersOf(s.Subject.Leaving))
 	check("score", int32(1), s.Scores["r"].Get(indexes("c1")[0]).Status.Scores[0].Value)
 	check("pages", []string{"p-decision-1", "p-decision-2"}, []string{s.Subject.Pages[0].Name, s.Subject.Pages[1].Name})
-	check("policies", []string{"a", "b"}, []string{s.Subject.Policies[0].Name, s.Subject.Policies[1].Name})
+	check("policies", []string{"a", "b"}, []string{s.Subject.DisruptionPolicies[0].Name, s.Subject.DisruptionPolicies[1].Name})
 	check("evictions", []framework.Eviction{
 		{Cluster: "b1", Name: "v", Until: fixture.At(4).Time}, {Cluster: "c1", Name: "y", Until: fixture.At(3).Time},
 	}, s.Subject.Evictions)
@@ -100,7 +100,7 @@ func TestSnapshot(t *testing.T) {
 	inv.Update(progressing)
 	s = inv.Snapshot(key, fixture.Now, nil)
 	check("incumbents of a change in progress", indexes("c2", "lost"), membersOf(s.Subject.Incumbents))
-	check("published, still", indexes("c1", "lost"), membersOf(s.Subject.Published))
+	check("published, still", indexes("c1", "lost"), membersOf(s.Subject.LastClusters))
 	check("leaving, still", indexes("c1"), membersOf(s.Subject.Leaving))
 }
 

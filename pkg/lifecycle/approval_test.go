@@ -43,7 +43,7 @@ func TestApproval(t *testing.T) {
 				t.Fatal(err)
 			}
 			pl := fixture.Placement("ns", "p").Obj()
-			state := framework.NewCycleState(&framework.Snapshot{Now: start, Subject: &framework.Subject{Placement: pl, Policies: tc.policies}})
+			state := framework.NewCycleState(&framework.Snapshot{Now: start, Subject: &framework.Subject{Placement: pl, DisruptionPolicies: tc.policies}})
 			status, timeout := plugin.(framework.PermitPlugin).Permit(t.Context(), state, pl, &tc.proposal)
 			wantCode, want := framework.Success, ""
 			if tc.want != "" {

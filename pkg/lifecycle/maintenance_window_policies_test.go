@@ -127,7 +127,7 @@ func (neverOpen) Opening(now time.Time) (time.Time, bool, error) {
 }
 
 func governedBy(policies ...*berthv1alpha1.DisruptionPolicy) *framework.Subject {
-	subject := &framework.Subject{Policies: policies}
+	subject := &framework.Subject{DisruptionPolicies: policies}
 	var sets []*changes.WindowSet
 	for _, policy := range policies {
 		sets = append(sets, changes.WindowsOfPolicy(policy))

@@ -39,10 +39,10 @@ func (Movement) Name() string { return MovementName }
 // Transition implements framework.TransitionPlugin.
 func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, change *framework.Change) (*framework.Transition, *framework.Status) {
 	subject := state.Snapshot().Subject
-	if len(subject.Policies) == 0 {
+	if len(subject.DisruptionPolicies) == 0 {
 		return nil, nil
 	}
-	policy := changes.PolicyOf(subject.Policies)
+	policy := changes.PolicyOf(subject.DisruptionPolicies)
 	update := &changes.RollingUpdate{Desired: len(change.Clusters), Missing: missing(change)}
 	drained := 0
 	update.Listed, drained = listed(state.Snapshot(), change)
@@ -247,5 +247,5 @@ func suspended(update *changes.RollingUpdate, why string) *framework.Transition 
 // the others may protect it.
 func tooManyPolicies(subject *framework.Subject) string {
 	return fmt.Sprintf("%d DisruptionPolicies select the Placement, at most %d may; until fewer do, only forced removals are published",
-		len(subject.Policies)+subject.MorePolicies, len(subject.Policies))
+		len(subject.DisruptionPolicies)+subject.MorePolicies, len(subject.DisruptionPolicies))
 }

@@ -130,11 +130,11 @@ func TestMovement(t *testing.T) {
 				tc.policy(&policy.Spec)
 			}
 			state := framework.NewCycleState(&framework.Snapshot{Now: now, NotReady: tc.notReady, Subject: &framework.Subject{
-				Policies: []*berthv1alpha1.DisruptionPolicy{policy}, Last: &framework.Published{Names: strings.Fields(tc.listed)},
+				DisruptionPolicies: []*berthv1alpha1.DisruptionPolicy{policy}, Last: &framework.Published{Names: strings.Fields(tc.listed)},
 			}})
 			p := &framework.Proposal{Approved: tc.approved, Clusters: strings.Fields(tc.target), Added: strings.Fields(tc.added)}
 			for i, name := range p.Added {
-				p.Selected = append(p.Selected, framework.Selection{Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)})
+				p.Selected = append(p.Selected, framework.SelectedCluster{Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)})
 			}
 			var leaving []framework.Leaving
 			p.Removed, leaving = leavingOf(tc.leaving)

@@ -100,7 +100,7 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 	if err != nil {
 		return framework.AsStatus(err)
 	}
-	proposal.Outcome = OutcomeOf(plan)
+	proposal.Result = OutcomeOf(plan)
 	current := map[string]*v1alpha1.PlacementDecision{}
 	for _, w := range plan.Writes {
 		if err := ctx.Err(); err != nil {
@@ -294,7 +294,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	switch strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy); {
 	case err == nil:
 		answer = strategy.Group(choices, byScore)
-	case len(choices) == 0 || proposal.Forced || proposal.Restores:
+	case len(choices) == 0 || proposal.Forced || proposal.Republishes:
 		answer = decisions.AsPublished(subject.Placement, subject.Pages, choices, byScore)
 	default:
 		return decisions.Plan{}, fmt.Errorf("compiling %w", err)
@@ -304,7 +304,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 		answer.Queue = q.Annotation
 	}
 	answer.Compact = subject.Edited()
-	answer.DeferScores = snapshot.Now.Before(due) && !proposal.Restores
+	answer.DeferScores = snapshot.Now.Before(due) && !proposal.Republishes
 	answer.Revision = proposal.Revision
 	taken := func(name string) bool {
 		_, found := slices.BinarySearch(subject.Taken, name)
@@ -318,6 +318,6 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 }
 
 // OutcomeOf returns the outcome of a plan if all its writes succeed.
-func OutcomeOf(plan decisions.Plan) framework.Outcome {
-	return framework.Outcome{Groups: plan.GroupStatus(), Changed: plan.Changed, ScoresWritten: plan.ScoresWritten, Foreign: plan.Foreign}
+func OutcomeOf(plan decisions.Plan) framework.BindResult {
+	return framework.BindResult{Groups: plan.GroupStatus(), Changed: plan.Changed, ScoresWritten: plan.ScoresWritten, Foreign: plan.Foreign}
 }

@@ -76,7 +76,7 @@ func newPublisher(t *testing.T, handle *framework.Handle) *DecisionPublisher {
 func proposed(names ...string) *framework.Proposal {
 	p := &framework.Proposal{Revision: 3}
 	for i, name := range names {
-		p.Selected = append(p.Selected, framework.Selection{Score: int64(i), Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)})
+		p.Selected = append(p.Selected, framework.SelectedCluster{Score: int64(i), Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)})
 	}
 	return p
 }
@@ -96,21 +96,21 @@ func TestBind(t *testing.T) {
 		refused     string
 		want        []string
 		wantWrites  []framework.PageWrite
-		wantOutcome framework.Outcome
+		wantOutcome framework.BindResult
 		wantErr     string
 		wantDoubt   bool
 	}{
 		"the first page": {
 			selected: []string{"a"}, want: []string{"create p-decision-1@ a"},
 			wantWrites: []framework.PageWrite{{Created: true, DecisionsChanged: true}},
-			wantOutcome: framework.Outcome{Changed: true,
+			wantOutcome: framework.BindResult{Changed: true,
 				Groups: []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 1}}},
 		},
 		"another cluster on it, and a page too many": {
 			pages: []*v1alpha1.PlacementDecision{ownPage(1, "7", "a"), ownPage(2, "8")}, selected: []string{"a", "b"},
 			want:       []string{"update p-decision-1@7 a b", "delete p-decision-2@8"},
 			wantWrites: []framework.PageWrite{{DecisionsChanged: true}, {Deleted: true, DecisionsChanged: true}},
-			wantOutcome: framework.Outcome{Changed: true,
+			wantOutcome: framework.BindResult{Changed: true,
 				Groups: []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 2}}},
 		},
 		"a failed write ends it": {
@@ -118,7 +118,7 @@ func TestBind(t *testing.T) {
 			refused: "delete p-decision-2",
 			want:    []string{"update p-decision-1@7 a b", "delete p-decision-2@8", "read p-decision-2"},
 			wantErr: "Delete of PlacementDecision ns/p-decision-2: refused\nreading PlacementDecision ns/p-decision-2, whose last write failed: hub is down",
-			wantOutcome: framework.Outcome{Changed: true,
+			wantOutcome: framework.BindResult{Changed: true,
 				Groups: []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 2}}},
 			wantWrites: []framework.PageWrite{{DecisionsChanged: true}}, wantDoubt: true,
 		},
@@ -134,7 +134,7 @@ func TestBind(t *testing.T) {
 			if diff := cmp.Diff(tc.want, pages.calls); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantOutcome, p.Outcome); diff != "" {
+			if diff := cmp.Diff(tc.wantOutcome, p.Result); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 			for i := range p.Writes {
@@ -204,7 +204,7 @@ func TestBindOfInvalidStrategy(t *testing.T) {
 		"clusters":         {proposal: proposed("a"), wantErr: true},
 		"no cluster":       {proposal: proposed()},
 		"revoked clusters": {proposal: &framework.Proposal{Revoked: true, Forced: true, Selected: proposed("a").Selected}},
-		"restored pages":   {proposal: &framework.Proposal{Restores: true, Selected: proposed("a").Selected}},
+		"restored pages":   {proposal: &framework.Proposal{Republishes: true, Selected: proposed("a").Selected}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			state, p := stateOf(hourly, scored), proposed("a")
-			p.Restores, p.LastScores = tc.restores, tc.lastScores
+			p.Republishes, p.LastScores = tc.restores, tc.lastScores
 			plan, err := Plan(state, p)
 			if err != nil {
 				t.Fatal(err)

@@ -47,7 +47,7 @@ func (Stabilization) Name() string { return StabilizationName }
 
 // Permit implements framework.PermitPlugin.
 func (s Stabilization) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
-	policy := changes.PolicyOf(state.Snapshot().Subject.Policies)
+	policy := changes.PolicyOf(state.Snapshot().Subject.DisruptionPolicies)
 	window := max(s.window, policy.Stabilization)
 	if window == 0 || p.Approved || p.Forced {
 		return nil, 0

@@ -49,7 +49,7 @@ func TestStabilization(t *testing.T) {
 				t.Fatal(err)
 			}
 			pl := fixture.Placement("ns", "p").Obj()
-			state := framework.NewCycleState(&framework.Snapshot{Now: now, Subject: &framework.Subject{Placement: pl, Policies: tc.policies}})
+			state := framework.NewCycleState(&framework.Snapshot{Now: now, Subject: &framework.Subject{Placement: pl, DisruptionPolicies: tc.policies}})
 			status, _ := plugin.(framework.PermitPlugin).Permit(t.Context(), state, pl, &tc.proposal)
 			wantCode, wantAt := framework.Success, time.Time{}
 			if tc.want > 0 {

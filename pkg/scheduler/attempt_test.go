@@ -121,7 +121,7 @@ func (p *lastPoints) Forget(types.NamespacedName) { *p.forgotten = append(*p.for
 // TestPublishStores: what is remembered as published after step 9.
 func TestPublishStores(t *testing.T) {
 	target := &framework.Proposal{Clusters: []string{"a"}, Digest: framework.DigestOf([]string{"a"}), Added: []string{"a"}}
-	scored := &framework.Proposal{Clusters: []string{"a"}, Writes: []framework.PageWrite{{Page: fixture.Page("ns", "p-decision-1").Obj()}}, Outcome: framework.Outcome{ScoresWritten: true}}
+	scored := &framework.Proposal{Clusters: []string{"a"}, Writes: []framework.PageWrite{{Page: fixture.Page("ns", "p-decision-1").Obj()}}, Result: framework.BindResult{ScoresWritten: true}}
 	for name, tc := range map[string]struct {
 		what      plan.Publication
 		step      *framework.Proposal
@@ -168,9 +168,9 @@ func TestFailureAfterATimeout(t *testing.T) {
 		s := New(nil, nil)
 		s.Clock, s.CycleTimeout = clocktesting.NewFakeClock(fixture.Now), time.Second
 		p := attemptOn(nil).Plan
-		p.Outcome, p.Timeouts, p.Err = outcome, 1, framework.NewStatus(framework.Error, "down")
+		p.Outcome, p.Timeouts, p.PermitErr = outcome, 1, framework.NewStatus(framework.Error, "down")
 		pl := p.Snapshot.Subject.Placement
-		s.RecordAttempt(pl, time.Millisecond, 0, false)
+		s.EndAttempt(pl, time.Millisecond, 0, false)
 		for range 3 {
 			s.execute(t.Context(), p)
 		}
@@ -201,7 +201,7 @@ func TestPublishUnrecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plugin := &lastPoints{name: "x", permit: tc.permit, step: tc.step}
 			last := lastOf(tc.names...)
-			last.Restored, last.Revision = true, 6
+			last.FromPages, last.Revision = true, 6
 			s, stored := New(map[string]*plugins.Profile{"default": {
 				Reserve: []framework.ReservePlugin{plugin}, Permit: []framework.PermitPlugin{plugin},
 				Transition: []framework.TransitionPlugin{plugin}, Bind: []framework.BindPlugin{plugin},
@@ -237,7 +237,7 @@ func TestForgetReachesPlugins(t *testing.T) {
 	a := attemptOn(nil)
 	pl, key := a.Snapshot.Subject.Placement, a.Snapshot.Subject.Key()
 	s.memory.save(a.Plan, true)
-	s.RecordAttempt(pl, time.Second, 1, false)
+	s.EndAttempt(pl, time.Second, 1, false)
 	s.Forget(key)
 	if diff := cmp.Diff([]string{"filters", "permits", "publishes", "reserves"}, forgotten); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

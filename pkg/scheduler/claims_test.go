@@ -35,8 +35,8 @@ func TestClaims(t *testing.T) {
 			s.StoreClaim = func(_ types.NamespacedName, clusters []string) { call = fmt.Sprint(clusters) }
 			s.StoreQuota = func(_ types.NamespacedName, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
 			p := &framework.Proposal{
-				Added: []string{"a"}, Selected: make([]framework.Selection, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
-				Partial: tc.partial, Beside: tc.beside,
+				Added: []string{"a"}, Selected: make([]framework.SelectedCluster, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
+				Partial: tc.partial, KeepsReservation: tc.beside,
 			}
 			var got []string
 			store := func(next, stored plan.Claim) {

@@ -297,7 +297,7 @@ func TestSkipped(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := scheduler.Skipped(tc.placement); got != tc.want {
+			if got := scheduler.WhyNotDecided(tc.placement); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -17,22 +17,22 @@ import (
 // Outcomes of a cycle.
 const (
 	// CycleDecided: clusters were selected. CycleContinues: a later cycle continues the work.
-	// CycleTimedOut: the deadline passed. CycleFailed: another failure. CycleSkipped: there was no
+	// CycleTimedOut: the deadline passed. CycleFailed: another failure. CycleNone: there was no
 	// Placement to decide.
 	CycleDecided   = "Decided"
 	CycleContinues = "Continues"
 	CycleTimedOut  = "TimedOut"
 	CycleFailed    = "Failed"
-	CycleSkipped   = "Skipped"
+	CycleNone      = "Skipped"
 )
 
 // endCycle records the time for which an attempt held the cycle lock. p is nil if there was no
 // Placement to decide.
 func (s *Scheduler) endCycle(p *plan.Plan, held time.Duration) {
-	profile, outcome := "", CycleSkipped
+	profile, outcome := "", CycleNone
 	if p != nil {
 		profile, outcome = p.Profile.Name, cycleOutcome(p)
-		s.RecordAttempt(p.Snapshot.Subject.Placement, held, p.Timeouts, outcome == CycleContinues)
+		s.EndAttempt(p.Snapshot.Subject.Placement, held, p.Timeouts, outcome == CycleContinues)
 	}
 	if s.LockHeld != nil {
 		s.LockHeld(profile, outcome, held)

@@ -23,8 +23,8 @@ const (
 	Terminating = "terminating"
 )
 
-// Skipped returns why a Placement is not decided; empty if it is decided.
-func Skipped(pl *v1alpha1.Placement) string {
+// WhyNotDecided returns why a Placement is not decided; empty if it is decided.
+func WhyNotDecided(pl *v1alpha1.Placement) string {
 	switch {
 	case !pl.DeletionTimestamp.IsZero():
 		return Terminating

@@ -14,7 +14,7 @@ import (
 
 // execute writes the records of a Plan that must come first and then runs step 9.
 func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
-	a := &Attempt{Plan: p, Done: Done{Err: p.Err, claim: p.Claim}}
+	a := &Attempt{Plan: p, Done: Done{Err: p.PermitErr, claim: p.Claim}}
 	if p.Publish != nil {
 		// The Bind plugin stores its writes in it.
 		step := *p.Publish
@@ -28,7 +28,7 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		s.publish(ctx, a)
 		s.storeClaim(a.Snapshot.Subject.Key(), a.claim, p.Claim)
 	}
-	s.RecordFailure(a.Snapshot.Subject.Placement, a.Err != nil)
+	s.CountFailure(a.Snapshot.Subject.Placement, a.Err != nil)
 	return a
 }
 
@@ -68,7 +68,7 @@ func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 	case a.Unrecorded == nil:
 		s.unreserveStep(ctx, a)
 		return
-	case a.Unrecorded.Restores:
+	case a.Unrecorded.Republishes:
 		if s.bindStep(ctx, a).IsSuccess() {
 			s.setPublished(a, a.published())
 		}
@@ -95,7 +95,7 @@ func (s *Scheduler) keepUnverified(a *Attempt) {
 
 // unreserveStep undoes Reserve for a step that was not published.
 func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt) {
-	if a.Step != nil && !a.Step.Restores {
+	if a.Step != nil && !a.Step.Republishes {
 		s.unreserve(ctx, a, a.Step)
 	}
 }
@@ -107,7 +107,7 @@ func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Prop
 
 // bindStep publishes the step. PreBind and PostBind do not run if it only restores pages.
 func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status {
-	if a.Step.Restores {
+	if a.Step.Republishes {
 		return s.bind(ctx, a)
 	}
 	if failure := s.preBind(ctx, a); failure != nil {

@@ -200,8 +200,8 @@ func TestPendingMessages(t *testing.T) {
 				t.Errorf("observed generation %d, want %d", c.ObservedGeneration, d.placement.Generation)
 			}
 			// An event reports it once.
-			if a := d.attempt(); report.Pending(a) != nil && report.IsNewOutcome(a) {
-				t.Errorf("reported again: %+v", report.Pending(a))
+			if a := d.attempt(); report.OutcomeEvent(a) != nil && report.IsNewOutcome(a) {
+				t.Errorf("reported again: %+v", report.OutcomeEvent(a))
 			}
 		})
 	}
@@ -210,15 +210,15 @@ func TestPendingMessages(t *testing.T) {
 // TestPendingEvent: each outcome is reported once.
 func TestPendingEvent(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	if a := d.attempt(); report.Pending(a) != nil {
+	if a := d.attempt(); report.OutcomeEvent(a) != nil {
 		t.Error("got no event")
 	}
 	d.x.answer = holds
 	d.add("c2")
 	for _, want := range []string{"DecisionHeld", ""} {
 		got := ""
-		if a := d.attempt(); report.Pending(a) != nil && report.IsNewOutcome(a) {
-			got = report.Pending(a).Reason
+		if a := d.attempt(); report.OutcomeEvent(a) != nil && report.IsNewOutcome(a) {
+			got = report.OutcomeEvent(a).Reason
 		}
 		if got != want {
 			t.Errorf("events: %q, want %q", got, want)

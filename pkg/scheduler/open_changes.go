@@ -16,7 +16,7 @@ func (s *Scheduler) ReserveOpenChanges(ctx context.Context, placements []types.N
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
 	for _, key := range placements {
-		if snapshot := takeSnapshot(key); snapshot != nil && Skipped(snapshot.Subject.Placement) == "" {
+		if snapshot := takeSnapshot(key); snapshot != nil && WhyNotDecided(snapshot.Subject.Placement) == "" {
 			s.reserveOpenChange(ctx, snapshot)
 		}
 	}

@@ -138,7 +138,7 @@ func TestPublish(t *testing.T) {
 // eventsOf renders the events of some writes as "type reason related: note".
 func eventsOf(r *scheduler.Attempt, restores bool, writes ...framework.PageWrite) []string {
 	var all []string
-	r.Step = &framework.Proposal{Writes: writes, Restores: restores, Outcome: framework.Outcome{Changed: true}}
+	r.Step = &framework.Proposal{Writes: writes, Republishes: restores, Result: framework.BindResult{Changed: true}}
 	for _, e := range report.Writes(r) {
 		all = append(all, fmt.Sprintf("%s %s/%s %s: %s", e.Type, e.Reason, e.Action, e.Related.Name, e.Note))
 	}
@@ -221,7 +221,7 @@ func TestLongNotesAreCut(t *testing.T) {
 	r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 	page := fixture.Page("ns", "p-decision-1").Of("p").Lists("a-cluster-000").Obj()
 	r.Step = &framework.Proposal{
-		Writes: []framework.PageWrite{{Page: page, DecisionsChanged: true}}, Outcome: framework.Outcome{Changed: true},
+		Writes: []framework.PageWrite{{Page: page, DecisionsChanged: true}}, Result: framework.BindResult{Changed: true},
 	}
 	events := report.Writes(r)
 	if len(events) != 2 {

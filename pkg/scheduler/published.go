@@ -17,7 +17,7 @@ func (a *Attempt) published() *framework.Published {
 	before := subject.Last
 	if before == nil {
 		before = &framework.Published{}
-	} else if !before.Restored && a.republishes(before) {
+	} else if !before.FromPages && a.keepsPublished(before) {
 		return nil
 	}
 	next := &framework.Published{
@@ -40,7 +40,7 @@ func (a *Attempt) published() *framework.Published {
 	}
 	next.Pages = make(map[string]uint64, len(pages))
 	for name, page := range pages {
-		if hash, known := before.Pages[name]; known && !written[name] && !p.Restores {
+		if hash, known := before.Pages[name]; known && !written[name] && !p.Republishes {
 			next.Pages[name] = hash
 		} else {
 			next.Pages[name] = framework.ContentHash(page)
@@ -49,8 +49,8 @@ func (a *Attempt) published() *framework.Published {
 	return next
 }
 
-// republishes reports whether the step wrote nothing and equals the last published decision.
-func (a *Attempt) republishes(before *framework.Published) bool {
+// keepsPublished reports whether the step wrote nothing and equals the last published decision.
+func (a *Attempt) keepsPublished(before *framework.Published) bool {
 	pl := a.Snapshot.Subject.Placement
 	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest &&
 		(a.Publication != plan.Whole || before.Generation == pl.Generation && before.Profile == decide.ProfileName(pl))
@@ -75,5 +75,5 @@ func (a *Attempt) pagesAfter() (pages map[string]*v1alpha1.PlacementDecision, wr
 func (a *Attempt) ScoresWritten() bool {
 	// New pages contain scores, too, so scoreRateLimit starts again.
 	byScore := a.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
-	return len(a.Step.Writes) > 0 && (a.Step.Outcome.ScoresWritten || byScore)
+	return len(a.Step.Writes) > 0 && (a.Step.Result.ScoresWritten || byScore)
 }

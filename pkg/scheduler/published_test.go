@@ -36,7 +36,7 @@ func TestPublished(t *testing.T) {
 			want: framework.Published{Names: []string{"a", "c"}, Generation: 1, Profile: "before", Revision: 5, Pages: map[string]uint64{"p-decision-1": hash(listsA), "p-decision-2": hash(second)}},
 		},
 		"restored pages": {
-			step: framework.Proposal{Clusters: []string{"a"}, Restores: true, Writes: []framework.PageWrite{{Page: second, Deleted: true}}}, pages: []*v1alpha1.PlacementDecision{listsB, second},
+			step: framework.Proposal{Clusters: []string{"a"}, Republishes: true, Writes: []framework.PageWrite{{Page: second, Deleted: true}}}, pages: []*v1alpha1.PlacementDecision{listsB, second},
 			want: framework.Published{Names: []string{"a"}, Generation: 1, Profile: "before", Revision: 4, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
 		},
 	} {
@@ -61,7 +61,7 @@ func TestPublished(t *testing.T) {
 func TestPublishedAsBefore(t *testing.T) {
 	for _, restored := range []bool{false, true} {
 		last := lastOf("a")
-		last.Restored = restored
+		last.FromPages = restored
 		a := attemptOn(last)
 		a.Step = &framework.Proposal{Clusters: []string{"a"}, Digest: last.Digest}
 		if got := a.published(); (got != nil) != restored {
@@ -81,9 +81,9 @@ func TestScoresWritten(t *testing.T) {
 		"new pages":                {sortBy: v1alpha1.SortByScore, step: framework.Proposal{Writes: wrote}, want: true},
 		"no write":                 {sortBy: v1alpha1.SortByScore},
 		"no scores":                {step: framework.Proposal{Writes: wrote}},
-		"scores alone":             {sortBy: v1alpha1.SortByScore, step: framework.Proposal{Writes: wrote, Outcome: framework.Outcome{ScoresWritten: true}}, want: true},
-		"scores before a failure":  {step: framework.Proposal{Writes: wrote, Outcome: framework.Outcome{ScoresWritten: true}}, want: true},
-		"scores that nobody wrote": {step: framework.Proposal{Outcome: framework.Outcome{ScoresWritten: true}}},
+		"scores alone":             {sortBy: v1alpha1.SortByScore, step: framework.Proposal{Writes: wrote, Result: framework.BindResult{ScoresWritten: true}}, want: true},
+		"scores before a failure":  {step: framework.Proposal{Writes: wrote, Result: framework.BindResult{ScoresWritten: true}}, want: true},
+		"scores that nobody wrote": {step: framework.Proposal{Result: framework.BindResult{ScoresWritten: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(nil)
@@ -128,7 +128,7 @@ func TestRepublishes(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&before)
 			}
-			if got := a.republishes(&before); got != tc.want {
+			if got := a.keepsPublished(&before); got != tc.want {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
 		})

@@ -94,7 +94,7 @@ func (d *archive) flush() {
 
 func (d *archive) prune() {
 	subject := d.inv.Subject(key)
-	needs := changes.NeedsOf(subject.Placement, subject.Policies, subject.LastNames(), d.scheduler.NeedsRecords(), d.now)
+	needs := changes.NeedsOf(subject.Placement, subject.DisruptionPolicies, subject.LastNames(), d.scheduler.NeedsRecords(), d.now)
 	for _, record := range changes.History(subject.Records).Surplus(&needs) {
 		delete(d.records, record.Name)
 		d.inv.Delete(record.DeepCopy())

@@ -26,7 +26,7 @@ func (u additions) areRecorded(subject *framework.Subject) bool {
 // load adds them to the Snapshot of an attempt that begins to measure how long clusters have been
 // ready.
 func (u additions) load(snapshot *framework.Snapshot) {
-	if subject := snapshot.Subject; len(subject.Policies) > 0 && snapshot.Timers.ReadySince == nil && !u.areRecorded(subject) {
+	if subject := snapshot.Subject; len(subject.DisruptionPolicies) > 0 && snapshot.Timers.ReadySince == nil && !u.areRecorded(subject) {
 		snapshot.Timers.Unrecorded, snapshot.Timers.UnrecordedAt = u.clusters, u.at
 	}
 }

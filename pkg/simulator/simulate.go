@@ -202,7 +202,7 @@ func planOf(a *scheduler.Attempt) (decisions.Plan, error) {
 	if err != nil {
 		return plan, fmt.Errorf("planning the pages of %s: %w", key, err)
 	}
-	a.Step.Outcome = lifecycle.OutcomeOf(plan)
+	a.Step.Result = lifecycle.OutcomeOf(plan)
 	for _, w := range plan.Writes {
 		a.Step.Writes = append(a.Step.Writes, lifecycle.PageWriteOf(a.Snapshot.Subject.Placement, w))
 	}
@@ -250,7 +250,7 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 func (t *Taken) decide(ctx context.Context) (*decided, error) {
 	s, subject := t.simulator, t.snapshot.Subject
 	key := subject.Key()
-	d := &decided{subject: subject, skipped: scheduler.Skipped(subject.Placement)}
+	d := &decided{subject: subject, skipped: scheduler.WhyNotDecided(subject.Placement)}
 	if d.skipped != "" {
 		return d, nil
 	}

@@ -58,7 +58,7 @@ func newFleetWith(clusters, sets, placements int, options inventory.Options) (*F
 		now: fixture.Now, clusters: make([]*v1alpha1.ManagedCluster, clusters),
 		sets: sets, placements: placements, random: rand.New(rand.NewPCG(1, 1)),
 	}
-	options.OnSkipped = func(n int) {
+	options.OnSettled = func(n int) {
 		if f.OnSkipped != nil {
 			f.OnSkipped(n)
 		}

@@ -105,10 +105,10 @@ func viewOf(s *framework.Snapshot) view {
 		v.Records = append(v.Records, r.Name+" "+r.ResourceVersion)
 	}
 	v.Evictions = slices.Clone(s.Subject.Evictions)
-	for _, p := range s.Subject.Policies {
+	for _, p := range s.Subject.DisruptionPolicies {
 		v.Policies = append(v.Policies, p.Name+" "+p.ResourceVersion)
 	}
-	v.Published, v.Incumbents = names(s.Subject.Published), names(s.Subject.Incumbents)
+	v.Published, v.Incumbents = names(s.Subject.LastClusters), names(s.Subject.Incumbents)
 	for i, n := range s.Subject.Entries {
 		if name(i) != "" {
 			v.Entries[name(i)] = n

@@ -223,7 +223,7 @@ func (h *replayHub) report(t *rapid.T, a *scheduler.Attempt) {
 	pl := a.Snapshot.Subject.Placement.DeepCopy()
 	report.SetConditions(a, &pl.Status.Conditions)
 	if a.Step != nil {
-		pl.Status.DecisionGroups = a.Step.Outcome.Groups
+		pl.Status.DecisionGroups = a.Step.Result.Groups
 	}
 	h.store(pl)
 }

@@ -149,7 +149,7 @@ func proposalOf(p *framework.Proposal) *replayedProposal {
 		return nil
 	}
 	o := replayedProposal{Proposal: *p}
-	o.Writes, o.Outcome, o.Proposal.Selected = nil, framework.Outcome{}, nil
+	o.Writes, o.Result, o.Proposal.Selected = nil, framework.BindResult{}, nil
 	for _, s := range p.Selected {
 		o.Selected = append(o.Selected, fmt.Sprint(s.Cluster.Name, " ", s.Score))
 	}

@@ -210,7 +210,7 @@ func (s *survey) report() *resilience.Report {
 	}
 	var before []earlier
 	for _, key := range inv.Placements() {
-		p := resilience.Placement{Placement: key.String(), Skipped: scheduler.Skipped(inv.Placement(key)), Losses: []resilience.Loss{}}
+		p := resilience.Placement{Placement: key.String(), Skipped: scheduler.WhyNotDecided(inv.Placement(key)), Losses: []resilience.Loss{}}
 		if p.Skipped == "" {
 			a := s.decide(key, "", before)
 			s.lose(key, &p, a, before)

@@ -25,7 +25,7 @@ import (
 func TestSettledPlacementsStay(t *testing.T) {
 	skipped := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		s := &settling{world: newWorld(), inv: inventory.New(inventory.Options{CheckSettled: true, OnSkipped: func(n int) { skipped += n }}), engine: newScheduler(t, true)}
+		s := &settling{world: newWorld(), inv: inventory.New(inventory.Options{CheckSettled: true, OnSettled: func(n int) { skipped += n }}), engine: newScheduler(t, true)}
 		s.begin(rt)
 		for range rapid.IntRange(10, 60).Draw(rt, "events") {
 			s.step(rt)

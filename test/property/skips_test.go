@@ -70,7 +70,7 @@ func newSkippingHub(t *rapid.T, skipped *int) *skippingHub {
 	firstSeen := func() time.Time { return h.now }
 	h.mirror = inventory.New(inventory.Options{FirstSeen: firstSeen})
 	h.inv = inventory.New(inventory.Options{
-		FirstSeen: firstSeen, OnInput: func(in inventory.Input) { h.inputs = append(h.inputs, in) }, OnSkipped: func(n int) { *skipped += n },
+		FirstSeen: firstSeen, OnInput: func(in inventory.Input) { h.inputs = append(h.inputs, in) }, OnSettled: func(n int) { *skipped += n },
 		OnAffected: h.wake, Reads: func(pl *v1alpha1.Placement) framework.Reads { return h.engine.Reads(pl) },
 	})
 	profiles, err := builtin.Profiles(context.Background(), nil, builtin.Registry(), &framework.Handle{
@@ -185,15 +185,15 @@ func (h *skippingHub) problemOf(a *scheduler.Attempt) string {
 	}
 	pl := h.objects[idOf(a.Snapshot.Subject.Placement)].(*v1alpha1.Placement)
 	conditions := slices.Clone(pl.Status.Conditions)
-	a.Step.Outcome = lifecycle.OutcomeOf(plan)
+	a.Step.Result = lifecycle.OutcomeOf(plan)
 	report.SetConditions(a, &conditions)
 	if diff := cmp.Diff(conditionTexts(pl.Status.Conditions), conditionTexts(conditions)); diff != "" {
 		return "conditions " + diff
 	}
-	if diff := cmp.Diff(pl.Status.DecisionGroups, a.Step.Outcome.Groups); diff != "" {
+	if diff := cmp.Diff(pl.Status.DecisionGroups, a.Step.Result.Groups); diff != "" {
 		return "groups " + diff
 	}
-	if len(a.Intents) > 0 || report.Pending(a) != nil || report.Misconfigured(a) != nil || len(a.RecordsAfter()) > 0 {
+	if len(a.Intents) > 0 || report.OutcomeEvent(a) != nil || report.Misconfigured(a) != nil || len(a.RecordsAfter()) > 0 {
 		return "has events or records"
 	}
 	if len(a.Records.Before) > 0 || a.Records.Err != nil {
@@ -227,7 +227,7 @@ func (h *skippingHub) attemptPending(t *rapid.T) {
 func (h *skippingHub) attempt(t *rapid.T, key inventory.Key) {
 	delete(h.pending, key)
 	delete(h.next, key)
-	if pl := h.inv.Placement(key); pl == nil || scheduler.Skipped(pl) != "" {
+	if pl := h.inv.Placement(key); pl == nil || scheduler.WhyNotDecided(pl) != "" {
 		return
 	}
 	h.writesLeft = oneOf(t, "writes", 100, 100, 100, 100, 100, 0, 1)
@@ -272,7 +272,7 @@ func (h *skippingHub) writeStatus(t *rapid.T, a *scheduler.Attempt) bool {
 	pl := known.DeepCopy()
 	report.SetConditions(a, &pl.Status.Conditions)
 	if a.Step != nil {
-		pl.Status.DecisionGroups, pl.Status.NumberOfSelectedClusters = a.Step.Outcome.Groups, int32(len(a.Step.Selected))
+		pl.Status.DecisionGroups, pl.Status.NumberOfSelectedClusters = a.Step.Result.Groups, int32(len(a.Step.Selected))
 	}
 	h.put(pl)
 	pl.SetGeneration(known.Generation)

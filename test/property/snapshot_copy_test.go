@@ -84,8 +84,8 @@ func copySets(sets []*framework.ClusterSet) []*framework.ClusterSet {
 
 func copySubject(s *framework.Subject) *framework.Subject {
 	c := &framework.Subject{
-		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), Published: s.Published.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
-		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), MorePolicies: s.MorePolicies, Windows: s.Windows, ReplaceFirst: s.ReplaceFirst, Evictions: slices.Clone(s.Evictions),
+		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), LastClusters: s.LastClusters.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
+		Records: deepCopies(s.Records), DisruptionPolicies: deepCopies(s.DisruptionPolicies), MorePolicies: s.MorePolicies, Windows: s.Windows, ReplaceFirst: s.ReplaceFirst, Evictions: slices.Clone(s.Evictions),
 		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, CapacityRequest: s.CapacityRequest, Has: s.Has.Clone(),
 		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken), Edits: maps.Clone(s.Edits),
 	}

@@ -155,7 +155,7 @@ func statusOf(pl *v1alpha1.Placement, history changes.History) *placementStatus 
 		s.Change = viewOf(record).withClusters(record)
 	}
 	satisfied := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
-	s.Undecided = scheduler.Skipped(pl) == "" && (satisfied == nil || satisfied.ObservedGeneration != 0 && satisfied.ObservedGeneration != pl.Generation)
+	s.Undecided = scheduler.WhyNotDecided(pl) == "" && (satisfied == nil || satisfied.ObservedGeneration != 0 && satisfied.ObservedGeneration != pl.Generation)
 	pending := meta.IsStatusConditionTrue(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
 	s.Done = s.Change == nil && !s.Undecided && !pending
 	return s

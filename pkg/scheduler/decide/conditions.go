@@ -29,8 +29,8 @@ func (r *Decision) Conditions() []metav1.Condition {
 	return conditions
 }
 
-// Waits reports whether nothing was decided because a plugin waits for an outside fact.
-func (r *Decision) Waits() bool {
+// UndecidedWaiting reports whether nothing was decided because a plugin waits for an outside fact.
+func (r *Decision) UndecidedWaiting() bool {
 	return r.Failure.Code() == framework.Pending && !r.Failure.IsUnfinished()
 }
 
@@ -48,7 +48,7 @@ func (r *Decision) storedTrueCondition(conditionType string) *metav1.Condition {
 // publishedIsCurrent reports whether all clusters in the status are still published and candidates.
 func (r *Decision) publishedIsCurrent() bool {
 	subject := r.Snapshot.Subject
-	return subject.Published.Len() == int(subject.Placement.Status.NumberOfSelectedClusters) && r.candidates.Covers(subject.Published)
+	return subject.LastClusters.Len() == int(subject.Placement.Status.NumberOfSelectedClusters) && r.candidates.Covers(subject.LastClusters)
 }
 
 func (r *Decision) MisconfiguredCondition() metav1.Condition {

@@ -80,7 +80,7 @@ func (s *Decider) decide(ctx context.Context, r *Decision, bonus map[int]int64) 
 	// 2. Filter. PreFilter also runs without candidates, to report a misconfiguration.
 	admitted, skipped, failure := s.preFilter(ctx, r)
 	if failure != nil {
-		return r.requeuePending(failure)
+		return r.requeueWaiting(failure)
 	}
 	scorers, failure := r.readScorers(pl)
 	switch {
@@ -98,7 +98,7 @@ func (s *Decider) decide(ctx context.Context, r *Decision, bonus map[int]int64) 
 	}
 	// 3. Score.
 	if failure := s.score(ctx, r, scorers); failure != nil {
-		return r.requeuePending(failure)
+		return r.requeueWaiting(failure)
 	}
 	r.addMissingScores()
 	r.addBonus(bonus)
@@ -111,14 +111,14 @@ func (s *Decider) decide(ctx context.Context, r *Decision, bonus map[int]int64) 
 	return failure
 }
 
-// PendingInterval is the time until the next attempt after a plugin returned Pending without
+// WaitingInterval is the time until the next attempt after a plugin returned Pending without
 // RequeueAt.
-const PendingInterval = 10 * time.Second
+const WaitingInterval = 10 * time.Second
 
-// requeuePending asks for another attempt soon if a plugin returned Pending. It returns failure.
-func (r *Decision) requeuePending(failure *framework.Status) *framework.Status {
+// requeueWaiting asks for another attempt soon if a plugin returned Pending. It returns failure.
+func (r *Decision) requeueWaiting(failure *framework.Status) *framework.Status {
 	if failure.Code() == framework.Pending && r.State.Requeue().IsZero() {
-		r.State.RequeueAt(r.Snapshot.Now.Add(PendingInterval))
+		r.State.RequeueAt(r.Snapshot.Now.Add(WaitingInterval))
 	}
 	return failure
 }

@@ -33,7 +33,7 @@ type Decision struct {
 	// Demand is the wanted and the allowed number of clusters, and how they are spread.
 	Demand selection.Demand
 	// Selected are the chosen clusters, best first.
-	Selected []framework.Selection
+	Selected []framework.SelectedCluster
 	// Intents are those of PostFilter plugins, and one about scores that no candidate has.
 	Intents []framework.Intent
 	// Shortfall is what the selection lacks.
@@ -52,8 +52,8 @@ type Decision struct {
 	unused   []string
 	// pin is set if the Placement is pinned to a revision.
 	pin *pin
-	// policy is set if the Placement has a SelectionPolicy.
-	policy *policySelection
+	// selectionPolicy is set if the Placement has a SelectionPolicy.
+	selectionPolicy *policySelection
 	// policyInvalid is true if the Failure is a mistake in the SelectionPolicies. policyMissing is
 	// why a required one does not apply; empty if it does.
 	policyInvalid bool

@@ -67,9 +67,9 @@ func (r *Decision) readPin() *framework.Status {
 	case err == nil:
 		r.pin = &pin{revision, names}
 		return nil
-	case last != nil && !last.Restored && last.Revision > history.Last():
+	case last != nil && !last.FromPages && last.Revision > history.Last():
 		// The record of the last published change is written soon.
-		r.State.RequeueAt(r.Snapshot.Now.Add(PendingInterval))
+		r.State.RequeueAt(r.Snapshot.Now.Add(WaitingInterval))
 		return framework.Unfinished(fmt.Sprintf("the record of revision %d is not written yet", last.Revision))
 	}
 	return misconfigured(field.Invalid(pinField, pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation], fmt.Sprintf(
@@ -96,8 +96,8 @@ func (r *Decision) selectPinned() {
 	demand := selection.Demand{Number: r.Demand.Wanted(len(r.pin.names)), Limit: r.Demand.Limit}
 	chosen, shortfall, _ := selection.Select(&c, &demand, r.Deadline.Passed)
 	r.Shortfall = shortfall
-	r.Selected = make([]framework.Selection, len(chosen))
+	r.Selected = make([]framework.SelectedCluster, len(chosen))
 	for i, j := range chosen {
-		r.Selected[i] = framework.Selection{Cluster: r.Feasible[members[j]], Score: c.Totals[j]}
+		r.Selected[i] = framework.SelectedCluster{Cluster: r.Feasible[members[j]], Score: c.Totals[j]}
 	}
 }

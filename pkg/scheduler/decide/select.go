@@ -29,9 +29,9 @@ func (r *Decision) selectClusters() *framework.Status {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
 	}
 	r.Shortfall = shortfall
-	r.Selected = make([]framework.Selection, len(chosen))
+	r.Selected = make([]framework.SelectedCluster, len(chosen))
 	for i, j := range chosen {
-		r.Selected[i] = framework.Selection{Cluster: r.Feasible[j], Score: r.Totals[j]}
+		r.Selected[i] = framework.SelectedCluster{Cluster: r.Feasible[j], Score: r.Totals[j]}
 	}
 	r.setChosen(&c, chosen)
 	return nil
@@ -40,9 +40,9 @@ func (r *Decision) selectClusters() *framework.Status {
 // Choices are the feasible clusters, with their tiers and groups.
 func (r *Decision) Choices() selection.Candidates {
 	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
-	if r.policy != nil {
-		c.Tier, c.Group = r.policy.tierOf, r.policy.groupOf
-		if r.policy.delayed.Len() > 0 {
+	if r.selectionPolicy != nil {
+		c.Tier, c.Group = r.selectionPolicy.tierOf, r.selectionPolicy.groupOf
+		if r.selectionPolicy.delayed.Len() > 0 {
 			c.Delayed = r.isDelayed
 		}
 	}

@@ -44,7 +44,7 @@ func (r *Decision) readSelectionPolicy() *framework.Status {
 			"SelectionPolicy %s: the profile %s has no plugin SelectionPolicy", policies[0].Name, r.Profile.Name))
 	}
 	policy := policies[0]
-	r.policy = &policySelection{policy: policy, matches: matches}
+	r.selectionPolicy = &policySelection{policy: policy, matches: matches}
 	for i := range policy.Spec.Groups {
 		g := &policy.Spec.Groups[i]
 		least, most := g.Bounds()
@@ -71,11 +71,11 @@ func (r *Decision) LacksPolicy() bool {
 
 // addPreference adds the prioritizer Preference with the weight of the policy.
 func (r *Decision) addPreference(scorers []scorer) []scorer {
-	if r.policy == nil || len(r.policy.policy.Spec.Preferences) == 0 {
+	if r.selectionPolicy == nil || len(r.selectionPolicy.policy.Spec.Preferences) == 0 {
 		return scorers
 	}
 	weight := int64(1)
-	if w := r.policy.policy.Spec.PreferenceWeight; w != nil {
+	if w := r.selectionPolicy.policy.Spec.PreferenceWeight; w != nil {
 		weight = int64(*w)
 	}
 	plugin := r.Profile.ScorePlugin(berthv1alpha1.PrioritizerPreference)
@@ -100,7 +100,7 @@ func (r *Decision) positionsIn(sets []framework.Bitset) func(i int) int {
 
 // setChosen stores the states of the tiers and the numbers of clusters by group after a selection.
 func (r *Decision) setChosen(c *selection.Candidates, chosen []int) {
-	p := r.policy
+	p := r.selectionPolicy
 	if p == nil {
 		return
 	}
@@ -120,7 +120,7 @@ func (r *Decision) setChosen(c *selection.Candidates, chosen []int) {
 // tierOrGroup returns why the tier or the group of a feasible cluster keeps it from being selected;
 // empty if neither does.
 func (r *Decision) tierOrGroup(i int) string {
-	p := r.policy
+	p := r.selectionPolicy
 	if p == nil || r.pin != nil {
 		return ""
 	}
@@ -243,7 +243,7 @@ func (r *Decision) unmetStatuses() []berthv1alpha1.UnmetGroup {
 		at := r.groupAt(full)
 		qualifying := 0
 		for i := range r.Feasible {
-			if r.policy.groupOf(i) == at {
+			if r.selectionPolicy.groupOf(i) == at {
 				qualifying++
 			}
 		}
@@ -258,7 +258,7 @@ func (r *Decision) unmetStatuses() []berthv1alpha1.UnmetGroup {
 func (r *Decision) groupExcludedBy(group int) string {
 	by := map[string]int{}
 	for _, e := range r.allExcluded() {
-		if r.policy.matches.Groups[group].Has(e.index) {
+		if r.selectionPolicy.matches.Groups[group].Has(e.index) {
 			by[e.plugin]++
 		}
 	}

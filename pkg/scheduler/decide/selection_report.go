@@ -77,10 +77,10 @@ func (r *Decision) selectWithout(lost framework.Bitset) *framework.Selected {
 			trial.excluded = append(trial.excluded, e)
 		}
 	}
-	if r.policy != nil {
+	if r.selectionPolicy != nil {
 		// The times at which tiers may be used again are those of the whole fleet.
-		policy := *r.policy
-		trial.policy, trial.State = &policy, r.State.Clone()
+		policy := *r.selectionPolicy
+		trial.selectionPolicy, trial.State = &policy, r.State.Clone()
 	}
 	trial.Failure = trial.selectClusters()
 	return trial.Selection()

@@ -26,7 +26,7 @@ func (r *Decision) Settles(ctx context.Context) (s *framework.Settled, failure *
 
 // publishesSelected reports whether the pages list exactly the selected clusters.
 func (r *Decision) publishesSelected() bool {
-	published := r.Snapshot.Subject.Published
+	published := r.Snapshot.Subject.LastClusters
 	if published.Len() != len(r.Selected) {
 		return false
 	}
@@ -46,7 +46,7 @@ type prover struct {
 
 func (a *prover) prove() *framework.Settled {
 	s := &framework.Settled{
-		Sets: a.Snapshot.Sets, Queue: a.Snapshot.Queue, Selected: a.Snapshot.Subject.Published, All: len(a.Selected) == len(a.Feasible),
+		Sets: a.Snapshot.Sets, Queue: a.Snapshot.Queue, Selected: a.Snapshot.Subject.LastClusters, All: len(a.Selected) == len(a.Feasible),
 		Cut: framework.NoCut, Counts: a.Snapshot.Counts.Changes,
 	}
 	if !a.recheck(s) || !a.rescore(s) || !s.All && !a.cut(s) {
@@ -60,7 +60,7 @@ func (a *prover) prove() *framework.Settled {
 func (r *Decision) isPlain() bool {
 	subject, d := r.Snapshot.Subject, &r.Demand
 	spec := &subject.Placement.Spec
-	if len(subject.SelectionPolicies)+len(subject.Peers) > 0 || r.policy != nil || r.pin != nil || subject.CapacityRequest != nil {
+	if len(subject.SelectionPolicies)+len(subject.Peers) > 0 || r.selectionPolicy != nil || r.pin != nil || subject.CapacityRequest != nil {
 		return false
 	}
 	if len(d.Spread)+len(d.Tiers)+len(d.Groups) > 0 || d.SpreadWeight != 0 || spec.SortBy == v1alpha1.SortByScore ||

@@ -20,7 +20,7 @@ import (
 
 // decideTiers decides which tiers may be used now and asks for an attempt when another one may be.
 func (r *Decision) decideTiers() {
-	p := r.policy
+	p := r.selectionPolicy
 	if p == nil {
 		return
 	}
@@ -40,7 +40,7 @@ func (r *Decision) decideTiers() {
 // attemptForTier asks for an attempt at the time from which an earlier tier may be used again.
 func (r *Decision) attemptForTier(at time.Time) {
 	r.State.AttemptAt(at)
-	r.expiresAt("SelectionPolicy "+r.policy.policy.Name+": an earlier tier may be used again", at)
+	r.expiresAt("SelectionPolicy "+r.selectionPolicy.policy.Name+": an earlier tier may be used again", at)
 }
 
 // decideLeft decides, with Overflow, which clusters left their tiers, and which of these are
@@ -48,7 +48,7 @@ func (r *Decision) attemptForTier(at time.Time) {
 // it again, it counts as one that left. Clusters of the last tier are not delayed: there is none
 // to go back from.
 func (r *Decision) decideLeft(before []selection.TierState) {
-	p, last := r.policy, len(r.Demand.Tiers)-1
+	p, last := r.selectionPolicy, len(r.Demand.Tiers)-1
 	if !r.Demand.Overflow || last < 1 {
 		return
 	}
@@ -116,7 +116,7 @@ func compareLeft(a, b selection.LeftCluster) int {
 
 // decideDelayed sets delayed, and asks for an attempt when the first of them can be taken again.
 func (r *Decision) decideDelayed() {
-	p, failback := r.policy, r.policy.failback()
+	p, failback := r.selectionPolicy, r.selectionPolicy.failback()
 	for _, left := range p.left {
 		for _, l := range left {
 			if failback.Usable(l.Since, r.Snapshot.Now) {
@@ -131,7 +131,7 @@ func (r *Decision) decideDelayed() {
 }
 
 // isDelayed reports whether a feasible cluster left an earlier tier and cannot be taken again yet.
-func (r *Decision) isDelayed(i int) bool { return r.policy.delayed.Has(r.Feasible[i].Index) }
+func (r *Decision) isDelayed(i int) bool { return r.selectionPolicy.delayed.Has(r.Feasible[i].Index) }
 
 // setLeft stores the clusters that left and are not selected.
 func (r *Decision) setLeft() {
@@ -139,8 +139,8 @@ func (r *Decision) setLeft() {
 	for _, s := range r.Selected {
 		selected = selected.Set(s.Cluster.Index)
 	}
-	for tier, left := range r.policy.left {
-		r.policy.states[tier].Left = slices.DeleteFunc(slices.Clone(left), func(l selection.LeftCluster) bool {
+	for tier, left := range r.selectionPolicy.left {
+		r.selectionPolicy.states[tier].Left = slices.DeleteFunc(slices.Clone(left), func(l selection.LeftCluster) bool {
 			return selected.Has(r.Snapshot.Cluster(l.Name).Index)
 		})
 	}
@@ -160,16 +160,16 @@ func (p *policySelection) qualifyingSince(name string) time.Time {
 
 // whyDelayed returns when a delayed cluster is taken again.
 func (r *Decision) whyDelayed(i int) string {
-	since := r.policy.qualifyingSince(r.Feasible[i].Name)
-	return fmt.Sprintf("qualifies again since %s and is taken again %s", timeText(since), r.policy.failbackText(since))
+	since := r.selectionPolicy.qualifyingSince(r.Feasible[i].Name)
+	return fmt.Sprintf("qualifies again since %s and is taken again %s", timeText(since), r.selectionPolicy.failbackText(since))
 }
 
 // delayedText says how many delayed clusters are not selected, and when the first is taken again.
 func (r *Decision) delayedText() string {
 	n, first := 0, time.Time{}
-	for _, state := range r.policy.states {
+	for _, state := range r.selectionPolicy.states {
 		for _, l := range state.Left {
-			if !r.policy.delayed.Has(r.Snapshot.Cluster(l.Name).Index) {
+			if !r.selectionPolicy.delayed.Has(r.Snapshot.Cluster(l.Name).Index) {
 				continue
 			}
 			if n++; first.IsZero() || l.Since.Before(first) {
@@ -180,7 +180,7 @@ func (r *Decision) delayedText() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; clusters that left and qualify again: %d, the first is taken again %s", n, r.policy.failbackText(first))
+	return fmt.Sprintf("; clusters that left and qualify again: %d, the first is taken again %s", n, r.selectionPolicy.failbackText(first))
 }
 
 // statesBefore are the states of the tiers after the last decision: of the last attempt, or after a
@@ -223,17 +223,17 @@ func (r *Decision) TierStates() (states []berthv1alpha1.SelectionTierStatus, pol
 	if states = r.tierStatuses(); states == nil || r.pin != nil {
 		return nil, "", false
 	}
-	return states, r.policy.policy.UID, true
+	return states, r.selectionPolicy.policy.UID, true
 }
 
 // tierStatuses are the states of the tiers after this decision, as in the status of the policy; nil
 // if it decided nothing.
 func (r *Decision) tierStatuses() []berthv1alpha1.SelectionTierStatus {
-	if r.policy == nil || r.Failure != nil {
+	if r.selectionPolicy == nil || r.Failure != nil {
 		return nil
 	}
-	statuses := make([]berthv1alpha1.SelectionTierStatus, len(r.policy.states))
-	for i, s := range r.policy.states {
+	statuses := make([]berthv1alpha1.SelectionTierStatus, len(r.selectionPolicy.states))
+	for i, s := range r.selectionPolicy.states {
 		statuses[i] = berthv1alpha1.SelectionTierStatus{Name: s.Name, Qualifying: int32(s.Qualifying), Used: s.Used}
 		if !s.SufficientSince.IsZero() {
 			statuses[i].SufficientSince = new(metav1.NewTime(s.SufficientSince))
@@ -270,7 +270,7 @@ func (r *Decision) addTierClusters(tiers, before []berthv1alpha1.SelectionTierSt
 	for _, name := range names[:min(len(names), berthv1alpha1.MaxTierClusters)] {
 		tier := -1
 		if c := r.Snapshot.Cluster(name); c != nil {
-			tier = slices.IndexFunc(r.policy.matches.Tiers, func(of framework.Bitset) bool { return of.Has(c.Index) })
+			tier = slices.IndexFunc(r.selectionPolicy.matches.Tiers, func(of framework.Bitset) bool { return of.Has(c.Index) })
 		}
 		if tier < 0 {
 			tier = slices.IndexFunc(tiers, func(t berthv1alpha1.SelectionTierStatus) bool { return t.Name == had[name] })
@@ -283,7 +283,7 @@ func (r *Decision) addTierClusters(tiers, before []berthv1alpha1.SelectionTierSt
 
 // whyUnused returns why a tier is not used; empty if no tier is.
 func (r *Decision) whyUnused(tier int) string {
-	p, t := r.policy, r.Demand.Tiers[tier]
+	p, t := r.selectionPolicy, r.Demand.Tiers[tier]
 	state := p.states[tier]
 	if state.Qualifying < t.Min {
 		return fmt.Sprintf("tier %s is not sufficient: %d of %d clusters qualify", t.Name, state.Qualifying, t.Min)
@@ -318,13 +318,13 @@ func (r *Decision) setTierCondition(status *berthv1alpha1.SelectionPolicyStatus,
 		Type: berthv1alpha1.SelectionTierSufficient, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonNoTierSufficient,
 		Message: "No tier has enough qualifying clusters; tiers are filled in order", ObservedGeneration: policy.Generation,
 	}
-	for i, s := range r.policy.states {
+	for i, s := range r.selectionPolicy.states {
 		if s.Qualifying >= r.Demand.Tiers[i].Min {
 			c.Status, c.Reason, c.Message = metav1.ConditionTrue, berthv1alpha1.ReasonTierSufficient, fmt.Sprintf("Tier %s has enough qualifying clusters", s.Name)
 			break
 		}
 	}
-	if used := slices.IndexFunc(r.policy.states, func(s selection.TierState) bool { return s.Used }); used > 0 && c.Status == metav1.ConditionTrue && !r.Demand.Overflow {
+	if used := slices.IndexFunc(r.selectionPolicy.states, func(s selection.TierState) bool { return s.Used }); used > 0 && c.Status == metav1.ConditionTrue && !r.Demand.Overflow {
 		c.Message = fmt.Sprintf("Tier %s is used", r.Demand.Tiers[used].Name)
 		for i := range used {
 			if why := r.whyUnused(i); why != "" {

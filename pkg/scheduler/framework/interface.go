@@ -264,7 +264,7 @@ type Transition struct {
 	Why string
 }
 
-// PreBindPlugin prepares the added clusters. It does not run if the Proposal Restores.
+// PreBindPlugin prepares the added clusters. It does not run if the Proposal Republishes.
 type PreBindPlugin interface {
 	Plugin
 	// PreBind must be idempotent. It may not be called for a Proposal that changes nothing. Codes
@@ -281,7 +281,7 @@ type BindPlugin interface {
 	Bind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 }
 
-// PostBindPlugin receives each published Proposal, except one that Restores. A call can be lost,
+// PostBindPlugin receives each published Proposal, except one that Republishes. A call can be lost,
 // for example in a crash. Proposals that change nothing may be left out.
 type PostBindPlugin interface {
 	Plugin

@@ -11,7 +11,7 @@ import (
 // published last.
 type Proposal struct {
 	// Selected are the chosen clusters, best first.
-	Selected []Selection
+	Selected []SelectedCluster
 	// Clusters are the names of Selected, sorted.
 	Clusters []string
 	// Added and Removed are the names that differ from what Berth published last, sorted.
@@ -30,15 +30,15 @@ type Proposal struct {
 	Forced bool
 	// Partial is true if the Proposal is one step of a change, and the change continues after it.
 	Partial bool
-	// Beside is true for a removal of its own while the rest of a change stays reserved.
-	Beside bool
+	// KeepsReservation is true for a removal of its own while the rest of a change stays reserved.
+	KeepsReservation bool
 	// Edited is true if the Placement's spec or profile changed since the last publication.
 	Edited bool
 	// Cause is what triggered the attempt that first proposed the change, as in its record.
 	Cause string
-	// Restores is true if the Proposal publishes the last published decision again. scoreRateLimit
+	// Republishes is true if the Proposal publishes the last published decision again. scoreRateLimit
 	// does not apply then.
-	Restores bool
+	Republishes bool
 	// LastScores is when this process published scores last; zero if unknown. The status may
 	// contain an earlier time.
 	LastScores time.Time
@@ -55,8 +55,8 @@ type Proposal struct {
 	// Writes are the successful writes, in order. A Bind plugin appends each one as it succeeds,
 	// even if a later one fails.
 	Writes []PageWrite
-	// Outcome describes the pages after all writes.
-	Outcome Outcome
+	// Result describes the pages after all writes.
+	Result BindResult
 }
 
 // Change is a permitted change as a TransitionPlugin sees it.
@@ -101,8 +101,8 @@ type Leaving struct {
 	Rank int
 }
 
-// Outcome describes what a Bind plugin published, for the Placement's status.
-type Outcome struct {
+// BindResult describes what a Bind plugin published, for the Placement's status.
+type BindResult struct {
 	Groups []v1alpha1.DecisionGroupStatus
 	// Changed is false if the same clusters were published before. No event is sent then.
 	Changed bool
@@ -112,8 +112,8 @@ type Outcome struct {
 	Foreign []string
 }
 
-// Selection is one chosen cluster.
-type Selection struct {
+// SelectedCluster is one chosen cluster.
+type SelectedCluster struct {
 	Cluster *Cluster
 	Score   int64
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// PublishedOn returns the decision that pages list, for use as the last published one (Restored).
+// PublishedOn returns the decision that pages list, for use as the last published one (FromPages).
 func PublishedOn(pages []*v1alpha1.PlacementDecision) *Published {
-	d := &Published{Pages: make(map[string]uint64, len(pages)), Restored: true}
+	d := &Published{Pages: make(map[string]uint64, len(pages)), FromPages: true}
 	d.Names, d.Scores = Listed(pages)
 	d.Digest = DigestOf(d.Names)
 	for _, page := range pages {
@@ -137,13 +137,13 @@ func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 func (s *Snapshot) WithPublished(names []string, timers Timers) *Snapshot {
 	other, subject := *s, *s.Subject
 	subject.Last = &Published{Names: names, Digest: DigestOf(names), SinceStart: s.Subject.Last != nil && s.Subject.Last.SinceStart}
-	subject.Published, subject.Records, subject.Leaving = nil, nil, nil
+	subject.LastClusters, subject.Records, subject.Leaving = nil, nil, nil
 	for _, name := range names {
 		if c := s.Cluster(name); c != nil {
-			subject.Published = subject.Published.Set(c.Index)
+			subject.LastClusters = subject.LastClusters.Set(c.Index)
 		}
 	}
-	subject.Incumbents = subject.Published
+	subject.Incumbents = subject.LastClusters
 	other.Subject, other.Timers, other.Answers = &subject, timers, Answers{}
 	return &other
 }

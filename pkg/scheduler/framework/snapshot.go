@@ -109,9 +109,9 @@ type Published struct {
 	ScoresAt time.Time
 	// Revision is that of the last published change; 0 if unknown.
 	Revision int64
-	// Restored is true while the decision is read from pages and records, after a restart. It may
+	// FromPages is true while the decision is read from pages and records, after a restart. It may
 	// differ from the decision that was published.
-	Restored bool
+	FromPages bool
 	// SinceStart is true from a start until an event affects the Placement after its first attempt.
 	// The decision counts may have drifted meanwhile, which is no reason to move.
 	SinceStart bool
@@ -301,9 +301,9 @@ type Subject struct {
 	// Pages are the pages with the Placement's label and unfinished pages that it owns, sorted by
 	// name, without those that are being deleted.
 	Pages []*v1alpha1.PlacementDecision
-	// Published are the indexes of LastNames, including names without a ManagedCluster. External
+	// LastClusters are the indexes of LastNames, including names without a ManagedCluster. External
 	// edits of pages do not change it.
-	Published Bitset
+	LastClusters Bitset
 	// Entries counts the decisions on the labelled pages, and those that are being published, by
 	// name index (DecisionCounts), duplicates included. Counted are the indexes in it.
 	Entries map[int]int32
@@ -316,12 +316,12 @@ type Subject struct {
 	// Records are the PlacementChanges of this Placement (same UID), sorted by revision. They must
 	// not be changed.
 	Records []*berthv1alpha1.PlacementChange
-	// Policies are the DisruptionPolicies that select the Placement, sorted by name.
-	Policies []*berthv1alpha1.DisruptionPolicy
-	// MorePolicies is how many further DisruptionPolicies select the Placement. Policies has the
+	// DisruptionPolicies are those that select the Placement, sorted by name.
+	DisruptionPolicies []*berthv1alpha1.DisruptionPolicy
+	// MorePolicies is how many further policies select the Placement. DisruptionPolicies has the
 	// oldest ones, as many as may select a Placement.
 	MorePolicies int
-	// Windows are those of the Policies; nil if none has windows.
+	// Windows are those of the policies; nil if none has windows.
 	Windows Windows
 	// ReplaceFirst is true if a policy has unavailableClusters: ReplaceFirst.
 	ReplaceFirst bool

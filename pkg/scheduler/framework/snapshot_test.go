@@ -126,7 +126,7 @@ func TestPublishedOn(t *testing.T) {
 	one, two := page("1", v1alpha1.ClusterDecision{ClusterName: "c"}, v1alpha1.ClusterDecision{ClusterName: "b"}), page("2", v1alpha1.ClusterDecision{ClusterName: "a", Score: new(int64(4))}, v1alpha1.ClusterDecision{ClusterName: "c"})
 	names := []string{"a", "b", "c"}
 	want := &Published{
-		Names: names, Digest: DigestOf(names), Scores: map[string]int64{"a": 4}, Restored: true, Pages: map[string]uint64{"1": ContentHash(one), "2": ContentHash(two)},
+		Names: names, Digest: DigestOf(names), Scores: map[string]int64{"a": 4}, FromPages: true, Pages: map[string]uint64{"1": ContentHash(one), "2": ContentHash(two)},
 	}
 	if diff := cmp.Diff(want, PublishedOn([]*v1alpha1.PlacementDecision{one, two})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -165,9 +165,9 @@ func (l *Limits) TimeoutDelay(timeouts int) time.Duration {
 	return min(firstDelay*l.CycleTimeout<<min(timeouts-1, 20), maxDelay)
 }
 
-// RecordAttempt stores the stats of an attempt that elapsed. timeouts counts those in a row,
+// EndAttempt stores the stats of an attempt that elapsed. timeouts counts those in a row,
 // including this one; continues is true if a later attempt continues its work.
-func (l *Limits) RecordAttempt(pl *v1alpha1.Placement, elapsed time.Duration, timeouts int, continues bool) {
+func (l *Limits) EndAttempt(pl *v1alpha1.Placement, elapsed time.Duration, timeouts int, continues bool) {
 	if l.CycleTimeout <= 0 {
 		return
 	}
@@ -187,9 +187,9 @@ func (l *Limits) RecordAttempt(pl *v1alpha1.Placement, elapsed time.Duration, ti
 	l.set(pl, p)
 }
 
-// RecordFailure stores whether the step of an attempt failed. Events do not shorten the delay after
+// CountFailure stores whether the step of an attempt failed. Events do not shorten the delay after
 // a failure.
-func (l *Limits) RecordFailure(pl *v1alpha1.Placement, failed bool) {
+func (l *Limits) CountFailure(pl *v1alpha1.Placement, failed bool) {
 	if l.CycleTimeout <= 0 {
 		return
 	}

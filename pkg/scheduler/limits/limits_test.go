@@ -19,7 +19,7 @@ func limitsOf(timeout time.Duration) (*Limits, *clocktesting.FakeClock) {
 func TestWaitWithoutLimit(t *testing.T) {
 	pl := fixture.Placement("n", "p").Obj()
 	l, _ := limitsOf(time.Second)
-	l.RecordAttempt(pl, time.Hour, 1, false)
+	l.EndAttempt(pl, time.Hour, 1, false)
 	for timeout, want := range map[time.Duration]bool{0: false, time.Second: true} {
 		l.CycleTimeout = timeout
 		if got := l.Delay(pl) > 0; got != want {
@@ -45,7 +45,7 @@ func TestPartsAreCharged(t *testing.T) {
 		{timeouts: 1, held: 1000, want: 1000},
 	} {
 		l, _ := limitsOf(time.Second)
-		l.RecordAttempt(pl, tc.held*time.Millisecond, tc.timeouts, tc.continues)
+		l.EndAttempt(pl, tc.held*time.Millisecond, tc.timeouts, tc.continues)
 		if got := l.used["ns"]; got != tc.want*time.Millisecond {
 			t.Errorf("%d timeouts, continued: %t, after %d ms: %s are charged, want %d ms", tc.timeouts, tc.continues, tc.held, got, tc.want)
 		}
@@ -57,18 +57,18 @@ func TestPartsAreCharged(t *testing.T) {
 func TestSlowPreparationsMakeSlow(t *testing.T) {
 	pl := fixture.Placement("ns", "p").Obj()
 	l, _ := limitsOf(time.Second)
-	l.RecordAttempt(pl, time.Millisecond, 0, false)
+	l.EndAttempt(pl, time.Millisecond, 0, false)
 	for range 2 {
 		l.ChargePreparation(pl, time.Minute)
 		for _, done := range []bool{false, true} {
 			if done {
-				l.RecordAttempt(pl, time.Millisecond, 0, true)
+				l.EndAttempt(pl, time.Millisecond, 0, true)
 			}
 			if l.Delay(pl) == 0 {
 				t.Errorf("it does not wait, attempt done: %t", done)
 			}
 		}
-		l.RecordAttempt(pl, time.Millisecond, 0, false)
+		l.EndAttempt(pl, time.Millisecond, 0, false)
 		if wait := l.Delay(pl); wait != 0 {
 			t.Errorf("it still waits for %s", wait)
 		}
@@ -86,7 +86,7 @@ func TestDelayIsOfOneSpec(t *testing.T) {
 	edited, recreated := pl.DeepCopy(), pl.DeepCopy()
 	edited.Generation, recreated.UID = 2, "other"
 	l, _ := limitsOf(time.Second)
-	l.RecordAttempt(pl, time.Millisecond, 1, false)
+	l.EndAttempt(pl, time.Millisecond, 1, false)
 	for of, want := range map[*v1alpha1.Placement]time.Duration{pl: 10 * time.Second, edited: 0, recreated: 0} {
 		if got := l.Delay(of); got != want || l.Timeouts(of) != int(want/(10*time.Second)) {
 			t.Errorf("%s of generation %d waits for %s after %d timeouts, want %s", of.UID, of.Generation, got, l.Timeouts(of), want)
@@ -137,7 +137,7 @@ func TestUsedUpShares(t *testing.T) {
 func TestForget(t *testing.T) {
 	l, _ := limitsOf(time.Second)
 	pl := fixture.Placement("ns", "p").Obj()
-	l.RecordAttempt(pl, time.Second, 1, false)
+	l.EndAttempt(pl, time.Second, 1, false)
 	if l.Forget(keyOf(pl)); len(l.placements) > 0 {
 		t.Errorf("kept: %v", l.placements)
 	}

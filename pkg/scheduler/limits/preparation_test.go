@@ -54,11 +54,11 @@ func TestPreparationFailureStays(t *testing.T) {
 	failure := framework.NewStatus(framework.Error, "boom")
 	l.FailPreparation(pl, failure)
 	l.ChargePreparation(pl, time.Minute)
-	l.RecordAttempt(pl, time.Millisecond, 1, false)
-	l.RecordFailure(pl, true)
+	l.EndAttempt(pl, time.Millisecond, 1, false)
+	l.CountFailure(pl, true)
 	edited := pl.DeepCopy()
 	edited.Generation = 2
-	l.RecordAttempt(edited, time.Millisecond, 0, false)
+	l.EndAttempt(edited, time.Millisecond, 0, false)
 	for _, want := range []*framework.Status{failure, nil} {
 		if got := l.TakePreparationFailure(edited); got != want {
 			t.Errorf("got %v, want %v", got.Err(), want.Err())

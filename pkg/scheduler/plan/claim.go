@@ -43,7 +43,7 @@ func (c Claim) Released(queue *framework.QueueAdmission, written bool) Claim {
 // Published returns the claim after a Proposal was published: of the quota, its clusters. While a
 // change is published in steps, or the rest of it stays reserved, the claim stays.
 func (c Claim) Published(queue *framework.QueueAdmission, p *framework.Proposal) Claim {
-	if queue != nil && !p.Partial && !p.Beside {
+	if queue != nil && !p.Partial && !p.KeepsReservation {
 		c.Quota = len(p.Selected)
 	}
 	return c

@@ -67,7 +67,7 @@ var effects = map[Outcome]Effects{
 	Published:   {Phase: berthv1alpha1.PhasePublished, Supersedes: true},
 	Progressing: {Phase: berthv1alpha1.PhaseProgressing, Supersedes: true},
 	Held:        {DecisionPending: metav1.ConditionTrue, Event: "DecisionHeld", Phase: berthv1alpha1.PhaseHeld, Supersedes: true},
-	Waiting:     {DecisionPending: metav1.ConditionTrue, RetryAfter: decide.PendingInterval, Supersedes: true},
+	Waiting:     {DecisionPending: metav1.ConditionTrue, RetryAfter: decide.WaitingInterval, Supersedes: true},
 	Denied:      {DecisionPending: metav1.ConditionFalse, Event: "DecisionDenied", Supersedes: true, Ends: true},
 	Rejected:    {DecisionPending: metav1.ConditionFalse, Event: "DecisionRejected", Phase: berthv1alpha1.PhaseRejected, Supersedes: true},
 	Expired:     {DecisionPending: metav1.ConditionFalse, Event: "DecisionExpired", Phase: berthv1alpha1.PhaseExpired, Supersedes: true},

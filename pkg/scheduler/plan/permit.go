@@ -23,14 +23,14 @@ type Verdict struct {
 	// record of a change that had already ended.
 	Holds           []berthv1alpha1.ChangeHold
 	Reason, message string
-	Err             *framework.Status
+	PermitErr       *framework.Status
 	// heldBy are the plugins that hold the change now, also if it has expired before. stillHeldBy
 	// are those of them that would hold it also after an approval; nil if it is approved.
 	heldBy, stillHeldBy []string
 }
 
 func failed(failure *framework.Status) Verdict {
-	return Verdict{Outcome: Failed, Err: failure}
+	return Verdict{Outcome: Failed, PermitErr: failure}
 }
 
 // permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
@@ -69,7 +69,7 @@ func (a *planner) permit(ctx context.Context, m *Move) Verdict {
 		return Verdict{Outcome: Permitted}
 	}
 	defer a.startTimer("Permit")()
-	waits := map[string]*framework.Status{}
+	holds := map[string]*framework.Status{}
 	deadlines := map[string]time.Time{}
 	for _, plugin := range a.Profile.Permit {
 		var timeout time.Duration
@@ -83,7 +83,7 @@ func (a *planner) permit(ctx context.Context, m *Move) Verdict {
 		switch status.Code() {
 		case framework.Success:
 		case framework.Wait:
-			waits[plugin.Name()], deadlines[plugin.Name()] = status, a.Snapshot.Now.Add(timeout)
+			holds[plugin.Name()], deadlines[plugin.Name()] = status, a.Snapshot.Now.Add(timeout)
 		case framework.Unschedulable, framework.UnschedulableAndUnresolvable, framework.Pending:
 			return deniedOrWaiting(status.WithPlugin(plugin.Name()), m)
 		default:
@@ -91,28 +91,28 @@ func (a *planner) permit(ctx context.Context, m *Move) Verdict {
 		}
 	}
 	for plugin := range m.answers.Allowed {
-		delete(waits, plugin)
+		delete(holds, plugin)
 	}
 	for plugin, until := range m.HeldBy {
 		if until.After(a.Snapshot.Now) || !a.Profile.Traits(plugin).RenewsHolds {
 			deadlines[plugin] = until
 		}
 	}
-	v := a.resolvePermit(waits, deadlines, m)
+	v := a.resolvePermit(holds, deadlines, m)
 	if v.Outcome != Permitted && !m.Approved {
-		v.stillHeldBy = a.heldAfterApproval(ctx, m.Proposal, waits)
+		v.stillHeldBy = a.heldAfterApproval(ctx, m.Proposal, holds)
 	}
 	return v
 }
 
 // heldAfterApproval returns which of the plugins that hold a change would hold it also if it were
 // approved, sorted.
-func (a *planner) heldAfterApproval(ctx context.Context, p *framework.Proposal, waits map[string]*framework.Status) []string {
+func (a *planner) heldAfterApproval(ctx context.Context, p *framework.Proposal, holds map[string]*framework.Status) []string {
 	approved, state := *p, a.State.Clone()
 	approved.Approved = true
 	var names []string
 	for _, plugin := range a.Profile.Permit {
-		if waits[plugin.Name()] == nil {
+		if holds[plugin.Name()] == nil {
 			continue
 		}
 		if status, _ := plugin.Permit(ctx, state, a.Snapshot.Subject.Placement, &approved); status.Code() == framework.Wait {
@@ -124,23 +124,23 @@ func (a *planner) heldAfterApproval(ctx context.Context, p *framework.Proposal, 
 }
 
 // resolvePermit combines the plugins' answers into Permitted, Held, Rejected or Expired.
-func (a *planner) resolvePermit(waits map[string]*framework.Status, deadlines map[string]time.Time, m *Move) Verdict {
+func (a *planner) resolvePermit(holds map[string]*framework.Status, deadlines map[string]time.Time, m *Move) Verdict {
 	rejecter := m.rejectedBy()
 	switch {
-	case m.Approved && len(waits) == 0:
+	case m.Approved && len(holds) == 0:
 		return Verdict{Outcome: Permitted}
-	case !m.Approved && m.ended != nil && (len(waits) > 0 || m.ended.Status.Phase == berthv1alpha1.PhaseRejected):
+	case !m.Approved && m.ended != nil && (len(holds) > 0 || m.ended.Status.Phase == berthv1alpha1.PhaseRejected):
 		v := endedResult(m)
-		v.heldBy = slices.Sorted(maps.Keys(waits))
+		v.heldBy = slices.Sorted(maps.Keys(holds))
 		return v
 	case !m.Approved && rejecter != "":
 		return Verdict{Outcome: Rejected, Reason: rejecter, Holds: holdsOf(m.Open)}
-	case len(waits) == 0:
+	case len(holds) == 0:
 		return Verdict{Outcome: Permitted}
 	}
-	v := Verdict{Outcome: Held, heldBy: slices.Sorted(maps.Keys(waits))}
+	v := Verdict{Outcome: Held, heldBy: slices.Sorted(maps.Keys(holds))}
 	for _, plugin := range v.heldBy {
-		status, until := waits[plugin], deadlines[plugin]
+		status, until := holds[plugin], deadlines[plugin]
 		if !until.After(a.Snapshot.Now) {
 			v.Outcome = Expired
 		}

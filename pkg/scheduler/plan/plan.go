@@ -175,8 +175,8 @@ func (p *Plan) undecidedForNow() bool {
 // undecideIfTimedOut makes an attempt that timed out after its decision, with nothing to publish,
 // undecided.
 func (a *planner) undecideIfTimedOut() {
-	if timedOut := limits.TimeoutOf(a.Err); timedOut != nil && a.Publish == nil {
-		a.Decision, a.Target, a.Change, a.Deferred = a.WithFailure(a.Err), nil, nil, nil
+	if timedOut := limits.TimeoutOf(a.PermitErr); timedOut != nil && a.Publish == nil {
+		a.Decision, a.Target, a.Change, a.Deferred = a.WithFailure(a.PermitErr), nil, nil, nil
 		a.Verdict = Verdict{Outcome: Undecided}
 	}
 }
@@ -260,11 +260,11 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := alone.permitChange(ctx, m)
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
-	if p.Beside = a.Outcome.keepsReservation() && v.Outcome != Failed; p.Beside && !a.in.Dry {
+	if p.KeepsReservation = a.Outcome.keepsReservation() && v.Outcome != Failed; p.KeepsReservation && !a.in.Dry {
 		a.reserveAgain(ctx)
 	} else if !a.in.Dry && a.undecidedForNow() && a.in.Reserved {
 		// The next attempt decides about what is reserved.
-		a.Claim, p.Beside = KeepClaim, true
+		a.Claim, p.KeepsReservation = KeepClaim, true
 	}
 	switch v.Outcome {
 	case Failed:
@@ -439,7 +439,7 @@ func (a *planner) measuresReadiness() bool {
 			return true
 		}
 	}
-	for _, policy := range a.Snapshot.Subject.Policies {
+	for _, policy := range a.Snapshot.Subject.DisruptionPolicies {
 		if policy.Spec.Readiness != nil {
 			return len(a.Timers.ReadySince) > 0
 		}

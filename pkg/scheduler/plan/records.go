@@ -285,7 +285,7 @@ func (p *Plan) Supersedes(record *berthv1alpha1.PlacementChange) bool {
 // UndecidedUntilEdit reports whether nothing is decided until an input changes: the Placement is
 // misconfigured or not admitted, or its SelectionPolicy is missing.
 func (p *Plan) UndecidedUntilEdit() bool {
-	return p.Outcome == Undecided && !p.undecidedForNow() && !p.Waits()
+	return p.Outcome == Undecided && !p.undecidedForNow() && !p.UndecidedWaiting()
 }
 
 // superseded ends the open records of other changes with phase Superseded. A record whose target is

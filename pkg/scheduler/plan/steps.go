@@ -82,7 +82,7 @@ func OpenChange(snapshot *framework.Snapshot) *framework.Proposal {
 		if c == nil {
 			c = framework.NewCluster(&v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, -1)
 		}
-		p.Selected = append(p.Selected, framework.Selection{Cluster: c})
+		p.Selected = append(p.Selected, framework.SelectedCluster{Cluster: c})
 	}
 	return p
 }

@@ -63,20 +63,20 @@ func (a *planner) needsEmptyPage() bool {
 }
 
 // withPublishedScores returns the selected clusters with their published scores, best first.
-func (a *planner) withPublishedScores() []framework.Selection {
+func (a *planner) withPublishedScores() []framework.SelectedCluster {
 	demoted, selected := a.State.Demoted(), slices.Clone(a.Selected)
 	for i, s := range selected {
 		if score, known := a.Snapshot.Subject.Last.Scores[s.Cluster.Name]; known {
 			selected[i].Score = score
 		}
 	}
-	last := func(s framework.Selection) int {
+	last := func(s framework.SelectedCluster) int {
 		if demoted.Has(s.Cluster.Index) {
 			return 1
 		}
 		return 0
 	}
-	slices.SortFunc(selected, func(x, y framework.Selection) int {
+	slices.SortFunc(selected, func(x, y framework.SelectedCluster) int {
 		return cmp.Or(cmp.Compare(last(x), last(y)), cmp.Compare(y.Score, x.Score), cmp.Compare(x.Cluster.Name, y.Cluster.Name))
 	})
 	return selected
@@ -89,7 +89,7 @@ var emptyDigest = framework.DigestOf(nil)
 func (a *planner) repeatsRecord(p *framework.Proposal) bool {
 	subject := a.Snapshot.Subject
 	last := subject.Last
-	if last != nil && (!last.Restored || last.Digest == p.Digest) {
+	if last != nil && (!last.FromPages || last.Digest == p.Digest) {
 		return false
 	}
 	newest := changes.History(subject.Records).Latest(subject.LastRevision())
@@ -308,8 +308,8 @@ func (a *planner) lastWithout(without []string) *framework.Proposal {
 	}
 	names := changes.Minus(last.Names, without)
 	p := &framework.Proposal{
-		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Forced: len(without) > 0, Restores: len(without) == 0,
-		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.Selection, 0, len(names)),
+		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Forced: len(without) > 0, Republishes: len(without) == 0,
+		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.SelectedCluster, 0, len(names)),
 	}
 	unscored := map[int]int{} // positions in Selected by the index of the cluster
 	for _, name := range names {
@@ -322,7 +322,7 @@ func (a *planner) lastWithout(without []string) *framework.Proposal {
 		if !scored {
 			unscored[c.Index] = len(p.Selected)
 		}
-		p.Selected = append(p.Selected, framework.Selection{Cluster: c, Score: score})
+		p.Selected = append(p.Selected, framework.SelectedCluster{Cluster: c, Score: score})
 	}
 	if len(unscored) > 0 {
 		for i, total := range a.Totals {
@@ -331,7 +331,7 @@ func (a *planner) lastWithout(without []string) *framework.Proposal {
 			}
 		}
 	}
-	slices.SortStableFunc(p.Selected, func(a, b framework.Selection) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(p.Selected, func(a, b framework.SelectedCluster) int { return cmp.Compare(b.Score, a.Score) })
 	return p
 }
 

@@ -37,7 +37,7 @@ func decisionOn(last *framework.Published, clusters ...fixture.ClusterBuilder) *
 // selecting adds cluster a, and selects it.
 func selecting(last *framework.Published) *decide.Decision {
 	d := decisionOn(last, fixture.Cluster("a").Set("s"))
-	d.Selected = []framework.Selection{{Cluster: d.Snapshot.Clusters.Get(0)}}
+	d.Selected = []framework.SelectedCluster{{Cluster: d.Snapshot.Clusters.Get(0)}}
 	return d
 }
 
@@ -98,7 +98,7 @@ func TestRestoresRecord(t *testing.T) {
 	permitted.Status.PermittedTime = &metav1.Time{}
 	restored := func(revision int64) *framework.Published {
 		last := lastOf("b")
-		last.Restored, last.Revision = true, revision
+		last.FromPages, last.Revision = true, revision
 		return last
 	}
 	published := recordOf(3, berthv1alpha1.PhasePublished, "a")
@@ -209,7 +209,7 @@ func TestRepublish(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
-			if p.Restores != tc.wantRestores || p.Forced == tc.wantRestores || p.Revision != 4 || p.LastScores != last.ScoresAt || p.From != last.Digest {
+			if p.Republishes != tc.wantRestores || p.Forced == tc.wantRestores || p.Revision != 4 || p.LastScores != last.ScoresAt || p.From != last.Digest {
 				t.Errorf("got %+v", p)
 			}
 		})

@@ -154,7 +154,7 @@ func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange) *framewo
 	}
 	// Selected has the clusters that stay, too: quotas count them.
 	p := a.lastWithout(changes.Minus(names, target))
-	p.Forced, p.Restores = false, false
+	p.Forced, p.Republishes = false, false
 	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open) || approvedBefore(open)
 	last := a.Snapshot.Subject.Last
 	p.Edited = open.Spec.Edited || last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
@@ -165,7 +165,7 @@ func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange) *framewo
 				break
 			}
 			p.Added = append(p.Added, a.Feasible[i].Name)
-			p.Selected = append(p.Selected, framework.Selection{Cluster: a.Feasible[i], Score: a.Totals[i]})
+			p.Selected = append(p.Selected, framework.SelectedCluster{Cluster: a.Feasible[i], Score: a.Totals[i]})
 		}
 	}
 	slices.Sort(p.Added)
@@ -229,7 +229,7 @@ const longestMeasurement = 24 * time.Hour
 // DisruptionPolicy, until they have been ready for longestMeasurement. A cluster that is not ready
 // has the zero time.
 func (a *planner) readySince() map[string]time.Time {
-	if len(a.Snapshot.Subject.Policies) == 0 {
+	if len(a.Snapshot.Subject.DisruptionPolicies) == 0 {
 		return nil
 	}
 	now, before := a.Snapshot.Now, a.Timers.ReadySince
@@ -265,7 +265,7 @@ func (a *planner) mayHaveWaited(name string) bool {
 func (a *planner) addedBefore() []string {
 	added, _ := a.changedInSteps()
 	subject := a.Snapshot.Subject
-	since := a.Snapshot.Now.Add(-changes.PolicyOf(subject.Policies).MinReady)
+	since := a.Snapshot.Now.Add(-changes.PolicyOf(subject.DisruptionPolicies).MinReady)
 	if changes.History(subject.Records).IncompleteUntil().After(since) {
 		return subject.LastNames()
 	}
@@ -374,14 +374,14 @@ func (a *planner) onlyForced(c *framework.Cluster) bool {
 // proposeStep proposes one step of the change.
 func (a *planner) proposeStep(t *framework.Transition) *framework.Proposal {
 	p := a.lastWithout(t.Removed)
-	p.Forced, p.Restores, p.Partial = false, false, true
+	p.Forced, p.Republishes, p.Partial = false, false, true
 	p.Added, p.Revision, p.Cause, p.Approved, p.Edited = t.Added, a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited
 	for _, selection := range a.Change.Selected {
 		if _, added := slices.BinarySearch(t.Added, selection.Cluster.Name); added {
 			p.Selected = append(p.Selected, selection)
 		}
 	}
-	slices.SortStableFunc(p.Selected, func(a, b framework.Selection) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(p.Selected, func(a, b framework.SelectedCluster) int { return cmp.Compare(b.Score, a.Score) })
 	p.Clusters = changes.Sorted(slices.Concat(p.Clusters, t.Added))
 	p.Digest = framework.DigestOf(p.Clusters)
 	return p

@@ -83,7 +83,7 @@ func (r *reserver) Unreserve(context.Context, *framework.CycleState, *v1alpha1.P
 func changing() *planner {
 	a := planOf(decisionOn(lastOf("a", "b"), fixture.Cluster("a").Set("s"), fixture.Cluster("b").Set("s"), fixture.Cluster("c").Set("s"), fixture.Cluster("d").Set("s")))
 	a.Feasible, a.Totals = []*framework.Cluster{a.Snapshot.Clusters.Get(2), a.Snapshot.Clusters.Get(3)}, []int64{2, 5}
-	a.Selected = []framework.Selection{{Cluster: a.Feasible[1], Score: 5}, {Cluster: a.Feasible[0], Score: 2}}
+	a.Selected = []framework.SelectedCluster{{Cluster: a.Feasible[1], Score: 5}, {Cluster: a.Feasible[0], Score: 2}}
 	a.Target = a.diff()
 	a.Change, a.Outcome = &Move{Proposal: a.Target}, Permitted
 	a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited = 7, "why", true, true
@@ -130,7 +130,7 @@ func TestNextStep(t *testing.T) {
 				if a.Publish.Partial {
 					step += " partial"
 				}
-				if a.Publish.Cause != "why" || !a.Publish.Approved || !a.Publish.Edited || a.Publish.Restores || a.Publish.Forced {
+				if a.Publish.Cause != "why" || !a.Publish.Approved || !a.Publish.Edited || a.Publish.Republishes || a.Publish.Forced {
 					t.Errorf("the step is %+v", a.Publish)
 				}
 			}

@@ -51,7 +51,7 @@ func lastOf(names ...string) *framework.Published {
 func TestOtherConditionsWhilePending(t *testing.T) {
 	a := attemptOn(lastOf("a", "b"), "a", "b", "c", "d")
 	a.Feasible, a.Totals = []*framework.Cluster{a.Snapshot.Clusters.Get(2), a.Snapshot.Clusters.Get(3)}, []int64{2, 5}
-	a.Selected = []framework.Selection{{Cluster: a.Feasible[1], Score: 5}, {Cluster: a.Feasible[0], Score: 2}}
+	a.Selected = []framework.SelectedCluster{{Cluster: a.Feasible[1], Score: 5}, {Cluster: a.Feasible[0], Score: 2}}
 	a.Target = &framework.Proposal{Selected: a.Selected, Clusters: []string{"c", "d"}, Added: []string{"c", "d"}, Removed: []string{"a", "b"}, Revision: 7}
 	a.Outcome, a.Change = plan.Held, &plan.Move{Proposal: a.Target}
 	var conditions []metav1.Condition
@@ -90,7 +90,7 @@ func TestPlaceholder(t *testing.T) {
 			a := attemptOn(tc.last)
 			a.Failure = tc.failure
 			a.Step = &framework.Proposal{
-				Restores: tc.restores, Outcome: framework.Outcome{Changed: true}, Writes: []framework.PageWrite{{Page: tc.page, Created: true}},
+				Republishes: tc.restores, Result: framework.BindResult{Changed: true}, Writes: []framework.PageWrite{{Page: tc.page, Created: true}},
 			}
 			events := report.Writes(a)
 			if got := len(events) == 0; got != tc.want || !got && events[0].Reason != "DecisionCreate" {
@@ -104,7 +104,7 @@ func TestPlaceholder(t *testing.T) {
 func TestEventsWithoutScores(t *testing.T) {
 	write := framework.PageWrite{Page: fixture.Page("ns", "p-decision-1").Obj(), Deleted: true, DecisionsChanged: true}
 	a := attemptOn(lastOf("a"))
-	a.Step = &framework.Proposal{Writes: []framework.PageWrite{write}, Outcome: framework.Outcome{Changed: true}}
+	a.Step = &framework.Proposal{Writes: []framework.PageWrite{write}, Result: framework.BindResult{Changed: true}}
 	events := report.Writes(a)
 	if len(events) != 1 || events[0].Reason != "DecisionDelete" {
 		t.Errorf("got %+v", events)

@@ -27,10 +27,10 @@ func Disabled(pl *v1alpha1.Placement) metav1.Condition {
 	}
 }
 
-// satisfiedWhilePending is the Satisfied condition while a change is pending. It describes what is
+// satisfiedBeforeChange is the Satisfied condition while a change is pending. It describes what is
 // published: it is True if the published clusters are what the spec asks for, so only which ones
 // changes. target is the condition of the selected clusters.
-func satisfiedWhilePending(a *scheduler.Attempt, target metav1.Condition) metav1.Condition {
+func satisfiedBeforeChange(a *scheduler.Attempt, target metav1.Condition) metav1.Condition {
 	names := a.Listed()
 	var chosen []int
 	for i, c := range a.Feasible {
@@ -72,7 +72,7 @@ func satisfiedWhilePending(a *scheduler.Attempt, target metav1.Condition) metav1
 // selected clusters.
 func satisfiedNow(a *scheduler.Attempt, target metav1.Condition, before []metav1.Condition) metav1.Condition {
 	if a.Target != nil && a.DiffersFromTarget() {
-		target = satisfiedWhilePending(a, target)
+		target = satisfiedBeforeChange(a, target)
 	}
 	if a.Publication == plan.ForcedOnly || a.Outcome == plan.Undecided && !plan.SaysUndecided(&target) {
 		if c := meta.FindStatusCondition(before, target.Type); c != nil {
@@ -99,13 +99,13 @@ func SetConditions(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 	setProgressing(a, conditions)
 	a.RemoveUnreported(conditions)
 	switch effects := a.Effects(); {
-	case a.Outcome == plan.Undecided && a.Waits():
+	case a.Outcome == plan.Undecided && a.UndecidedWaiting():
 		v1alpha1.SetCondition(conditions, metav1.Condition{
 			Type: v1alpha1.PlacementConditionDecisionPending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaiting,
 			Message: v1alpha1.CutMessage("The published decision stays: " + a.Failure.Err().Error()), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
 		})
 	case effects.Keep:
-		keepPending(a, conditions)
+		keepDecisionPending(a, conditions)
 	case a.Publication == plan.ForcedOnly:
 	case effects.DecisionPending == "":
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)
@@ -152,14 +152,14 @@ func SetFailed(a *scheduler.Attempt, conditions *[]metav1.Condition, generation 
 		Message: failure.Error(), ObservedGeneration: published,
 	})
 	if a != nil {
-		keepPending(a, conditions)
+		keepDecisionPending(a, conditions)
 		keepProgressing(a, conditions)
 	}
 }
 
-// keepPending keeps the condition DecisionPending after an attempt without a decision, or that
+// keepDecisionPending keeps the condition DecisionPending after an attempt without a decision, or that
 // failed, if the change still is as it says.
-func keepPending(a *scheduler.Attempt, conditions *[]metav1.Condition) {
+func keepDecisionPending(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 	c := meta.FindStatusCondition(*conditions, v1alpha1.PlacementConditionDecisionPending)
 	if c != nil && !isStill(a, c.Reason) {
 		meta.RemoveStatusCondition(conditions, c.Type)

@@ -31,7 +31,7 @@ const scoreUpdate = "ScoreUpdate"
 func Writes(a *scheduler.Attempt) []Event { return writes(a, a.Step.Writes) }
 
 func writes(a *scheduler.Attempt, writes []framework.PageWrite) []Event {
-	if !a.Step.Outcome.Changed {
+	if !a.Step.Result.Changed {
 		return nil
 	}
 	var events []Event
@@ -72,7 +72,7 @@ func FoundWrites(a *scheduler.Attempt) []Event {
 
 // isPlaceholder is true for the empty page of a Placement that was never decided.
 func isPlaceholder(a *scheduler.Attempt, page *v1alpha1.PlacementDecision) bool {
-	return len(page.Status.Decisions) == 0 && a.Snapshot.Subject.Last == nil && (a.Failure != nil || a.Step.Restores)
+	return len(page.Status.Decisions) == 0 && a.Snapshot.Subject.Last == nil && (a.Failure != nil || a.Step.Republishes)
 }
 
 func pageEvent(a *scheduler.Attempt, reason, action, done string, page *v1alpha1.PlacementDecision) Event {
@@ -103,8 +103,8 @@ func CutNote(note string) string {
 	return strings.ToValidUTF8(note[:decide.MaxNote-len("......")], "") + "......"
 }
 
-// Pending returns the event for the outcome; nil if it has none.
-func Pending(a *scheduler.Attempt) *Event {
+// OutcomeEvent returns the event for the outcome; nil if it has none.
+func OutcomeEvent(a *scheduler.Attempt) *Event {
 	reason := a.Effects().Event
 	if reason == "" {
 		return nil
