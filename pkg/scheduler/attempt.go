@@ -31,8 +31,8 @@ type Attempt struct {
 
 // Done is what step 9 wrote.
 type Done struct {
-	// Step is the Proposal that was published, or that Decide would publish; nil if the pages stay.
-	// Its Writes are the successful ones.
+	// Step is the Proposal that was published, or that Decide would publish; nil if nothing is. Its
+	// Writes are the successful ones: none if the pages list it already.
 	Step *framework.Proposal
 	// Err is why the attempt failed. The writes of Step up to then are published.
 	Err *framework.Status
@@ -86,7 +86,7 @@ func (s *Scheduler) Attempt(ctx context.Context, namespace string, takeSnapshot 
 
 // RemoveRevoked is Attempt for a Placement whose attempt must wait, by AttemptDelay or Prepare. It
 // selects nothing, so it is fast for every spec. It removes published clusters that are in no set
-// bound to the namespace, and restores edited pages. It changes no delay.
+// bound to the namespace, and restores edited pages.
 func (s *Scheduler) RemoveRevoked(ctx context.Context, namespace string, takeSnapshot func() *framework.Snapshot) *Attempt {
 	return s.attempt(ctx, namespace, takeSnapshot, true)
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -21,11 +22,12 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		a.Step = &step
 	}
 	switch {
-	case a.Outcome == plan.Failed:
+	case a.Outcome == plan.Failed && a.Publication == plan.Nothing:
 	case a.FirstTimeout():
 		return a
 	default:
 		s.publish(ctx, a)
+		a.Err = cmp.Or(p.PermitErr, a.Err)
 		s.storeClaim(a.Snapshot.Subject.Key(), a.claim, p.Claim)
 	}
 	s.CountFailure(a.Snapshot.Subject.Placement, a.Err != nil)
@@ -93,9 +95,15 @@ func (s *Scheduler) keepUnverified(a *Attempt) {
 	s.memory.putUnverified(a)
 }
 
-// unreserveStep undoes Reserve for a step that was not published.
+// unreserveStep undoes Reserve for a step that was not published. While its change, or the one
+// beside it, stays open, only plugins that count permitted changes undo it.
 func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt) {
-	if a.Step != nil && !a.Step.Republishes {
+	switch {
+	case a.Step == nil || a.Step.Republishes:
+	case a.Step.KeepsReservation || a.OpenRecord() != nil:
+		a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, a.Step, true)...)
+		s.memory.keepReserved(a.Snapshot.Subject)
+	default:
 		s.unreserve(ctx, a, a.Step)
 	}
 }

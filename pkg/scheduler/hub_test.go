@@ -148,6 +148,8 @@ type gate struct {
 	seen framework.Proposal
 	// approvable: it lets an approved change pass.
 	approvable bool
+	// panicsApproved: it panics for an approved change.
+	panicsApproved bool
 	// ofRevoked, when set, is the answer for the removal of revoked clusters.
 	ofRevoked *framework.Status
 }
@@ -157,6 +159,8 @@ func (g *gate) Name() string { return g.name }
 func (g *gate) Permit(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	g.seen = *p
 	switch {
+	case g.panicsApproved && p.Approved:
+		panic("approved")
 	case g.approvable && p.Approved:
 		return nil, 0
 	case p.Revoked && g.ofRevoked != nil:

@@ -171,6 +171,15 @@ func (m *Memory) reserve(subject *framework.Subject, profile *plugins.Profile) {
 	m.placements[subject.Key()] = &remembered{uid: subject.Placement.UID, profile: profile, reserved: true}
 }
 
+// keepReserved stores that Reserve plugins count the change of the last attempt all the same.
+func (m *Memory) keepReserved(subject *framework.Subject) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.placements[subject.Key()]; r != nil && r.uid == subject.Placement.UID {
+		r.reserved = true
+	}
+}
+
 func (m *Memory) putUnverified(a *Attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

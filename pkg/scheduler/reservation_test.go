@@ -57,6 +57,72 @@ func TestReservationsEnd(t *testing.T) {
 	}
 }
 
+// TestFailuresKeepReservations: an attempt that fails does not end an open change, so what was
+// reserved for that stays.
+func TestFailuresKeepReservations(t *testing.T) {
+	broken := framework.AsStatus(errHubDown)
+	for name, fails := range map[string]func(*desk){
+		"Permit":                       func(d *desk) { d.x.answer = broken },
+		"Reserve":                      func(d *desk) { d.fore.answer = broken },
+		"Reserve waits":                func(d *desk) { d.fore.answer = awaits },
+		"the write of a page":          func(d *desk) { d.approve("2"); d.pages.refuse = func(string) error { return errHubDown } },
+		"the write of a removal alone": func(d *desk) { d.leaveSet("c1"); d.pages.refuse = func(string) error { return errHubDown } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1", "c2")
+			d.attemptUntilStable()
+			d.require()
+			d.add("c3")
+			d.attemptUntilStable()
+			count := func() int32 {
+				s := d.snapshot()
+				return s.Counts.ByIndex.Get(s.Cluster("c3").Index)
+			}
+			fails(d)
+			for range 2 {
+				_, _ = d.try()
+				if n := count(); n != 1 {
+					t.Errorf("c3 counts %d", n)
+				}
+			}
+			d.x.answer, d.fore.answer, d.pages.refuse = nil, nil, nil
+			d.leaveSet("c3")
+			d.attemptUntilStable()
+			if n := count(); n != 0 {
+				t.Errorf("at the end c3 counts %d", n)
+			}
+		})
+	}
+}
+
+// TestPagesAreRestoredWhilePermitFails: an error of a plugin does not leave pages as another client
+// edited them.
+func TestPagesAreRestoredWhilePermitFails(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.attemptUntilStable()
+	d.add("c3")
+	d.x.answer = framework.AsStatus(errHubDown)
+	d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool { page.Status.Decisions = nil; return true })
+	if _, failure := d.try(); failure.IsSuccess() {
+		t.Error("the attempt succeeded")
+	}
+	if got := d.published(); got != "p-decision-1: c1 c2" {
+		t.Errorf("published %q", got)
+	}
+}
+
+// TestPanicOfAHoldingPlugin: a plugin that panics when it is asked about an approval fails the
+// attempt, and nothing else.
+func TestPanicOfAHoldingPlugin(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.attemptUntilStable()
+	d.x.answer, d.x.panicsApproved = holds, true
+	d.add("c2")
+	if a := d.attempt(); a.Outcome != plan.Held {
+		t.Errorf("the outcome is %s", a.Outcome)
+	}
+}
+
 // TestHeldChangeKeepsQuota: a removal beside a held change frees nothing of its quota.
 func TestHeldChangeKeepsQuota(t *testing.T) {
 	f := newFleetAtRest(t, true, nil, nil)

@@ -36,8 +36,8 @@ type Proposal struct {
 	Edited bool
 	// Cause is what triggered the attempt that first proposed the change, as in its record.
 	Cause string
-	// Republishes is true if the Proposal publishes the last published decision again. scoreRateLimit
-	// does not apply then.
+	// Republishes is true if the Proposal publishes the last published decision again.
+	// scoreRateLimit does not apply then.
 	Republishes bool
 	// LastScores is when this process published scores last; zero if unknown. The status may
 	// contain an earlier time.

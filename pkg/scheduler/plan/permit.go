@@ -34,20 +34,26 @@ func failed(failure *framework.Status) Verdict {
 }
 
 // permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
-// runs Unreserve; while it is held or waits, only of plugins that count permitted changes.
+// runs Unreserve; while it stays open, only of plugins that count permitted changes.
 func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
+	var v Verdict
 	// 6. Reserve.
 	if !a.in.Dry {
-		if v := a.reserve(ctx, m); v.Outcome != "" {
-			return v.orFailed(a.unreserve(ctx, m.Proposal, false))
-		}
+		v = a.reserve(ctx, m)
 	}
+	reserved := v.Outcome == ""
 	// 7. Permit.
-	v := a.permit(ctx, m)
-	if !a.in.Dry && v.Outcome != Permitted {
-		v = v.orFailed(a.unreserve(ctx, m.Proposal, v.Outcome.keepsReservation()))
+	if reserved {
+		v = a.permit(ctx, m)
 	}
-	return v
+	if a.in.Dry || v.Outcome == Permitted {
+		return v
+	}
+	// A failure does not end a change that was held or began before.
+	before := a.in.Reserved && m.Open != nil && (v.Outcome == Failed || v.Outcome == Waiting)
+	keeps := before || reserved && v.Outcome.keepsReservation()
+	a.keepsReserved = a.keepsReserved || before
+	return v.orFailed(a.unreserve(ctx, m.Proposal, keeps))
 }
 
 // orFailed returns the verdict of the failure, if there is one.
@@ -115,7 +121,11 @@ func (a *planner) heldAfterApproval(ctx context.Context, p *framework.Proposal, 
 		if holds[plugin.Name()] == nil {
 			continue
 		}
-		if status, _ := plugin.Permit(ctx, state, a.Snapshot.Subject.Placement, &approved); status.Code() == framework.Wait {
+		status := plugins.Call(ctx, "Permit", plugin, func() (status *framework.Status) {
+			status, _ = plugin.Permit(ctx, state, a.Snapshot.Subject.Placement, &approved)
+			return status
+		})
+		if status.Code() == framework.Wait {
 			names = append(names, plugin.Name())
 		}
 	}

@@ -104,6 +104,8 @@ type planner struct {
 	edits *editState
 	// step is set once resumesFirst chose the rest of the change in progress.
 	step *step
+	// keepsReserved is true if the attempt fails or waits, and what was reserved stays.
+	keepsReserved bool
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
 }
@@ -126,7 +128,7 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	// 8. Transition.
 	a.setPublish(ctx)
 	a.undecideIfTimedOut()
-	if a.Publish == nil && a.Outcome != Failed && (a.Outcome != Undecided || a.Snapshot.Subject.Last != nil) {
+	if a.Publish == nil && (a.Outcome != Undecided && a.Outcome != Failed || a.Snapshot.Subject.Last != nil) {
 		a.republish()
 	}
 	a.limitTimeouts()
@@ -260,7 +262,8 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := alone.permitChange(ctx, m)
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
-	if p.KeepsReservation = a.Outcome.keepsReservation() && v.Outcome != Failed; p.KeepsReservation && !a.in.Dry {
+	if p.KeepsReservation = a.Outcome.keepsReservation(); p.KeepsReservation && !a.in.Dry {
+		a.keepsReserved = true
 		a.reserveAgain(ctx)
 	} else if !a.in.Dry && a.undecidedForNow() && a.in.Reserved {
 		// The next attempt decides about what is reserved.
@@ -347,7 +350,8 @@ func (a *planner) remember() {
 	if at, cause := a.Expiry(); a.Timers.NextAttempt.Equal(at) {
 		a.Timers.NextAttemptCause = cause
 	}
-	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedOnly || a.undecidedForNow() && a.in.Reserved || a.unreserveFailed
+	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedOnly || a.undecidedForNow() && a.in.Reserved ||
+		a.keepsReserved || a.unreserveFailed
 	a.Held = a.held()
 }
 

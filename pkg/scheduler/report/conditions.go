@@ -157,8 +157,8 @@ func SetFailed(a *scheduler.Attempt, conditions *[]metav1.Condition, generation 
 	}
 }
 
-// keepDecisionPending keeps the condition DecisionPending after an attempt without a decision, or that
-// failed, if the change still is as it says.
+// keepDecisionPending keeps the condition DecisionPending after an attempt that failed, or decided
+// nothing, if the change still is as it says.
 func keepDecisionPending(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 	c := meta.FindStatusCondition(*conditions, v1alpha1.PlacementConditionDecisionPending)
 	if c != nil && !isStill(a, c.Reason) {
