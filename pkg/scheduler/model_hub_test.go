@@ -38,6 +38,7 @@ type history struct {
 	memory    model.Memory
 	edits     int
 	tolerates bool
+	denies    model.Denial
 	// fault is the number of writes that succeed until one fails; negative for all. If crashes, all
 	// later ones fail, too, and the controller starts again.
 	fault   int

@@ -14,6 +14,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/model"
 )
@@ -54,7 +55,7 @@ func (h *history) event() {
 	}
 	switch rapid.SampledFrom([]string{
 		"cluster", "cluster", "cluster", "cluster", "readiness", "readiness", "readiness", "number", "policy", "policy", "policy", "no policy",
-		"answer", "answer", "answer", "answer", "evict", "evict", "pin", "unpin", "restart", "source", "source back", "edit", "tolerate", "tolerate", "swap", "swap", "swap", "all ready",
+		"answer", "answer", "answer", "answer", "evict", "evict", "pin", "unpin", "restart", "source", "source back", "edit", "tolerate", "tolerate", "swap", "swap", "swap", "all ready", "deny", "deny nothing",
 	}).Draw(h.rt, "event") {
 	case "cluster":
 		h.clusterEvent()
@@ -102,8 +103,27 @@ func (h *history) event() {
 		h.pin(strconv.Itoa(1 + h.of("revision", max(1, len(h.records)))))
 	case "unpin":
 		h.pin("")
+	case "deny":
+		h.deny(rapid.SampledFrom([]model.Denial{model.InReserve, model.InPermit, model.InPermitOfOthers}).Draw(h.rt, "denial"))
+	case "deny nothing":
+		h.deny("")
 	case "restart":
 		h.restart()
+	}
+}
+
+// deny has a plugin deny all changes from now on.
+func (h *history) deny(in model.Denial) {
+	no := framework.NewStatus(framework.Unschedulable, "no")
+	h.denies, h.fore.answer, h.x.answer, h.x.ofRevoked = in, nil, nil, nil
+	switch in {
+	case model.InReserve:
+		h.fore.answer = no
+	case model.InPermitOfOthers:
+		h.x.ofRevoked = framework.NewStatus(framework.Success, "")
+		fallthrough
+	case model.InPermit:
+		h.x.answer = no
 	}
 }
 
@@ -255,7 +275,7 @@ func (h *history) attemptUntilNoneIsDue() {
 // worldOf is what the model knows before an attempt.
 func (h *history) world() model.World {
 	w := model.World{
-		Now: h.now, Listed: h.listed(), Revision: h.pageRevision(), Records: h.modelRecords(),
+		Now: h.now, Listed: h.listed(), Revision: h.pageRevision(), Records: h.modelRecords(), Denies: h.denies,
 		Placement: model.Placement{Number: -1, Generation: h.placement.Generation}, Clusters: map[string]model.Cluster{}, GoneReady: map[string]bool{},
 	}
 	if n := h.placement.Spec.NumberOfClusters; n != nil {

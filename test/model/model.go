@@ -25,7 +25,20 @@ type World struct {
 	Revision int64
 	// Observed is the generation in the status if no change is pending there; else 0.
 	Observed int64
+	// Denies says which plugin denies changes; empty for none.
+	Denies Denial
 }
+
+// Denial is a plugin that denies changes.
+type Denial string
+
+// The denials: in Reserve or in Permit, there of all changes or of those that do more than to remove
+// revoked clusters.
+const (
+	InReserve        Denial = "Reserve"
+	InPermit         Denial = "Permit"
+	InPermitOfOthers Denial = "Permit of others"
+)
 
 // Placement is what the user asks for.
 type Placement struct {
@@ -102,7 +115,7 @@ type Memory struct {
 // Outcome is how an attempt ends.
 type Outcome string
 
-// The outcomes, named as in the engine. The model has no plugin that denies.
+// The outcomes, named as in the engine.
 const (
 	Unchanged   Outcome = "Unchanged"
 	Undecided   Outcome = "Undecided"
@@ -110,6 +123,7 @@ const (
 	Progressing Outcome = "Progressing"
 	Held        Outcome = "Held"
 	Waiting     Outcome = "Waiting"
+	Denied      Outcome = "Denied"
 	Rejected    Outcome = "Rejected"
 	Expired     Outcome = "Expired"
 )
@@ -223,7 +237,7 @@ func (a *attempt) meanwhile(c, rest *change, outcome Outcome, holds map[string]t
 // that keeps nothing that the rest removes.
 func (a *attempt) rest(c *change) *change {
 	old := a.inProgress()
-	if c == nil || old == nil || c.open == old || len(a.forced()) > 0 {
+	if c == nil || old == nil || c.open == old || len(a.forced()) > 0 || a.Denies == InReserve {
 		return nil
 	}
 	rest := a.towards(old)

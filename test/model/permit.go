@@ -73,8 +73,11 @@ func (a *attempt) number(c *change) {
 
 // permit returns whether a change may begin now (Published), or what it waits for.
 func (a *attempt) permit(c *change) (Outcome, map[string]time.Time) {
+	permitted := c.open != nil && c.open.permitted()
 	switch {
-	case c.open != nil && c.open.permitted():
+	case a.Denies == InReserve, !permitted && !a.unstable(c) && a.deniedInPermit(c):
+		return c.denied()
+	case permitted:
 		return Published, nil
 	case c.rejected():
 		// Forced removals wait, as they do for an approval.
@@ -93,6 +96,21 @@ func (a *attempt) permit(c *change) (Outcome, map[string]time.Time) {
 		return Expired, c.holds
 	}
 	return Held, c.holds
+}
+
+func (a *attempt) deniedInPermit(c *change) bool {
+	return a.Denies == InPermit || a.Denies == InPermitOfOthers && !c.revoked
+}
+
+// denied is the answer to a change that a plugin denies. One that ended before stays so.
+func (c *change) denied() (Outcome, map[string]time.Time) {
+	switch {
+	case c.ended == nil || c.approved:
+		return Denied, nil
+	case c.ended.Phase == berthv1alpha1.PhaseRejected:
+		return Rejected, nil
+	}
+	return Expired, c.ended.Holds
 }
 
 // rejected reports whether a person rejected the change and did not approve it later.

@@ -19,6 +19,8 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 		*after = slices.DeleteFunc(a.superseded(c), a.staysOpen)
 	case Unchanged, Waiting:
 		*after = a.superseded(c)
+	case Denied:
+		*after = a.superseded(nil)
 	case Held:
 		if own == nil {
 			*before = append(a.superseded(c), a.newRecord(c, berthv1alpha1.PhaseHeld, holds))
