@@ -268,6 +268,21 @@ func TestDrainAndOtherChanges(t *testing.T) {
 	d.expect("p-decision-1: a b c d e f |  | ")
 }
 
+// TestDeniedAfterACrash: a change that is denied after a crash between its page and its record says
+// how much of it was made.
+func TestDeniedAfterACrash(t *testing.T) {
+	d := governed(t, 0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) })
+	d.taint("a", v1alpha1.DrainTaint)
+	d.taint("b", v1alpha1.DrainTaint)
+	d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot)
+	d.restart()
+	d.fore.answer = refuses
+	d.attempt()
+	if left := d.records["p-2"].Status.Remaining; left.Added != 0 || left.Removed != 1 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
 // TestDrainAndACrash: after a crash between the page and the status of the record, too.
 func TestDrainAndACrash(t *testing.T) {
 	d := governed(t, 0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) })

@@ -32,7 +32,7 @@ type World struct {
 // Denial is a plugin that denies changes.
 type Denial string
 
-// The denials: in Reserve or in Permit, there of all changes or of those that do more than to remove
+// The denials: in Reserve, or in Permit. InPermitOfOthers does not deny a change that only removes
 // revoked clusters.
 const (
 	InReserve        Denial = "Reserve"

@@ -305,11 +305,12 @@ func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berth
 	switch last := subject.Last; {
 	case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
 		complete(status, now)
-	case a.Outcome == Denied && a.isOwn(record):
-		status.Phase, status.CompletionTime, status.Message = berthv1alpha1.PhaseSuperseded, &now, a.recordMessage()
 	default:
 		status.Phase, status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
 		status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
+		if a.Outcome == Denied && a.isOwn(record) {
+			status.Message = a.recordMessage()
+		}
 		// A crash may have lost the count after the last step.
 		if record.Status.PermittedTime != nil {
 			status.Remaining = cmp.Or(changes.RemainingOf(record, subject.LastNames()), status.Remaining)
