@@ -85,7 +85,7 @@ func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 		return
 	}
 	s.keepUnverified(&alone)
-	planned.Writes = forced.Writes
+	planned.Writes, planned.Result = forced.Writes, forced.Result
 	s.unreserve(ctx, a, planned)
 }
 

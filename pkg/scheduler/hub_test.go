@@ -169,10 +169,14 @@ func (g *gate) Permit(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Pl
 	return g.answer, g.timeout
 }
 
-// fore reserves nothing and answers as it is set.
+// fore reserves nothing and answers as it is set: answer is that of Reserve.
 type fore struct {
 	bare
-	answer *framework.Status
+	answer, ofTransition *framework.Status
+}
+
+func (f *fore) Transition(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Change) (*framework.Transition, *framework.Status) {
+	return nil, f.ofTransition
 }
 
 func (f *fore) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
@@ -180,6 +184,16 @@ func (f *fore) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placeme
 }
 
 func (f *fore) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
+}
+
+// preScorer answers as it is set.
+type preScorer struct {
+	bare
+	answer *framework.Status
+}
+
+func (p *preScorer) PreScore(context.Context, *framework.CycleState, *v1alpha1.Placement, []*framework.Cluster) *framework.Status {
+	return p.answer
 }
 
 // desk is a hub in memory and the controller's part beside: it decides Placement ns/p, and keeps
@@ -192,11 +206,13 @@ type desk struct {
 	scheduler   *scheduler.Scheduler
 	x, y        *gate
 	fore        *fore
-	now         time.Time
-	placement   *v1alpha1.Placement
-	clusters    map[string]*v1alpha1.ManagedCluster
-	scores      map[string]*v1alpha1.AddOnPlacementScore
-	requeued    []inventory.Key
+	// preScorer, when set, is among the plugins after the next restart.
+	preScorer *preScorer
+	now       time.Time
+	placement *v1alpha1.Placement
+	clusters  map[string]*v1alpha1.ManagedCluster
+	scores    map[string]*v1alpha1.AddOnPlacementScore
+	requeued  []inventory.Key
 	// records are the PlacementChanges by name; policy may require approval.
 	records map[string]*berthv1alpha1.PlacementChange
 	policy  *berthv1alpha1.DisruptionPolicy
@@ -234,7 +250,11 @@ func (d *desk) restart() {
 		Pages: d.pages, Assume: d.inv.AssumePage, HeldChanges: d.heldChanges,
 	}
 	registry, defaults := builtin.Registry(), builtin.DefaultProfile()
-	for _, plugin := range []framework.Plugin{d.x, d.y, d.fore} {
+	own := []framework.Plugin{d.x, d.y, d.fore}
+	if d.preScorer != nil {
+		own = append(own, d.preScorer)
+	}
+	for _, plugin := range own {
 		registry[plugin.Name()] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
 			return plugin, nil
 		}

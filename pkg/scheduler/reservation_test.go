@@ -7,12 +7,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
 )
+
+// holdingC3 returns a desk where c3 is reserved for a held change, and the number of decisions that
+// count for c3.
+func holdingC3(t *testing.T) (d *desk, count func() int32) {
+	t.Helper()
+	d = newDesk(t, ask(), "c1", "c2")
+	d.attemptUntilStable()
+	d.require()
+	d.add("c3")
+	d.attemptUntilStable()
+	count = func() int32 {
+		s := d.snapshot()
+		return s.Counts.ByIndex.Get(s.Cluster("c3").Index)
+	}
+	if count() != 1 {
+		t.Fatal("the held change has no reservation")
+	}
+	return d, count
+}
 
 // TestReservationsEnd: what was reserved for a held change is given back, however the change ends.
 func TestReservationsEnd(t *testing.T) {
@@ -36,18 +57,7 @@ func TestReservationsEnd(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, ask(), "c1", "c2")
-			d.attemptUntilStable()
-			d.require()
-			d.add("c3")
-			d.attemptUntilStable()
-			count := func() int32 {
-				s := d.snapshot()
-				return s.Counts.ByIndex.Get(s.Cluster("c3").Index)
-			}
-			if count() != 1 {
-				t.Fatal("the held change has no reservation")
-			}
+			d, count := holdingC3(t)
 			end(d)
 			d.attemptUntilStable()
 			if n := count(); n != 0 {
@@ -57,27 +67,26 @@ func TestReservationsEnd(t *testing.T) {
 	}
 }
 
-// TestFailuresKeepReservations: an attempt that fails does not end an open change, so what was
-// reserved for that stays.
+// TestFailuresKeepReservations: an attempt that fails, or decides nothing, does not end an open
+// change, so what was reserved for that stays.
 func TestFailuresKeepReservations(t *testing.T) {
 	broken := framework.AsStatus(errHubDown)
 	for name, fails := range map[string]func(*desk){
-		"Permit":                       func(d *desk) { d.x.answer = broken },
-		"Reserve":                      func(d *desk) { d.fore.answer = broken },
-		"Reserve waits":                func(d *desk) { d.fore.answer = awaits },
+		"Permit":                     func(d *desk) { d.x.answer = broken },
+		"Reserve":                    func(d *desk) { d.fore.answer = broken },
+		"Reserve waits":              func(d *desk) { d.fore.answer = awaits },
+		"Permit of the next change":  func(d *desk) { d.add("c4"); d.x.answer = broken },
+		"Reserve of the next change": func(d *desk) { d.add("c4"); d.fore.answer = broken },
+		"no decision": func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Annotations = map[string]string{v1alpha1.SelectionPolicyAnnotation: "missing"}
+			})
+		},
 		"the write of a page":          func(d *desk) { d.approve("2"); d.pages.refuse = func(string) error { return errHubDown } },
 		"the write of a removal alone": func(d *desk) { d.leaveSet("c1"); d.pages.refuse = func(string) error { return errHubDown } },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, ask(), "c1", "c2")
-			d.attemptUntilStable()
-			d.require()
-			d.add("c3")
-			d.attemptUntilStable()
-			count := func() int32 {
-				s := d.snapshot()
-				return s.Counts.ByIndex.Get(s.Cluster("c3").Index)
-			}
+			d, count := holdingC3(t)
 			fails(d)
 			for range 2 {
 				_, _ = d.try()
@@ -86,12 +95,94 @@ func TestFailuresKeepReservations(t *testing.T) {
 				}
 			}
 			d.x.answer, d.fore.answer, d.pages.refuse = nil, nil, nil
+			d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = nil })
 			d.leaveSet("c3")
 			d.attemptUntilStable()
 			if n := count(); n != 0 {
 				t.Errorf("at the end c3 counts %d", n)
 			}
 		})
+	}
+}
+
+// TestFailuresKeepReservationsOfSteps: neither do they end a change in progress.
+func TestFailuresKeepReservationsOfSteps(t *testing.T) {
+	broken := framework.AsStatus(errHubDown)
+	for name, fails := range map[string]func(*desk){
+		"Transition":                func(d *desk) { d.fore.ofTransition = broken },
+		"Score":                     func(d *desk) { d.preScorer.answer = awaits },
+		"Permit of the next change": func(d *desk) { d.tier("gold", "a"); d.x.answer = broken },
+		"Transition of the next change": func(d *desk) {
+			d.tier("gold", "a")
+			d.fore.ofTransition = broken
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 0, nothing)
+			d.arguments, d.preScorer = map[string]string{"BlastRadius": `{"maxRemoved": 2, "settle": "0s"}`}, &preScorer{bare: bare{"pre"}}
+			d.restart()
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 60 })
+			d.tier("silver", "a", "b")
+			d.tier("gold", "x", "y")
+			d.attemptUntilStable()
+			d.expect("p-decision-1: a b c x | [c x y] | ")
+			count := func() int32 {
+				s := d.snapshot()
+				return s.Counts.ByIndex.Get(s.Cluster("y").Index)
+			}
+			fails(d)
+			for range 2 {
+				_, _ = d.try()
+				if n := count(); n != 1 || d.phase("2") != berthv1alpha1.PhaseProgressing {
+					t.Errorf("y counts %d while the change is %s", n, d.phase("2"))
+				}
+			}
+			d.x.answer, d.fore.ofTransition, d.preScorer.answer = nil, nil, nil
+			d.tier("gold", "a", "b")
+			d.tier("silver", "x", "y")
+			d.attemptUntilStable()
+			if n := count(); n != 0 {
+				t.Errorf("at the end y counts %d", n)
+			}
+		})
+	}
+}
+
+// TestRevokedLeaveWhileTransitionFails: as they do while Permit fails.
+func TestRevokedLeaveWhileTransitionFails(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.attemptUntilStable()
+	d.fore.ofTransition = framework.AsStatus(errHubDown)
+	d.add("c3")
+	d.leaveSet("c1")
+	_, _ = d.try()
+	if got := d.published(); got != "p-decision-1: c2" {
+		t.Errorf("published %q", got)
+	}
+}
+
+// TestPagesOfAFailedScore: an attempt that fails before it has scores publishes the pages that were
+// edited again, and reports that without scores.
+func TestPagesOfAFailedScore(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.attemptUntilStable()
+	d.preScorer = &preScorer{bare{"pre"}, framework.AsStatus(errHubDown)}
+	d.restart()
+	for _, hubDown := range []bool{true, false} {
+		d.pages.refuse = nil
+		d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool { page.Status.Decisions = nil; return true })
+		if hubDown {
+			d.pages.refuse = func(string) error { return errHubDown }
+		}
+		a, _ := d.try()
+		for _, event := range report.Writes(a) {
+			if event.Reason == "ScoreUpdate" {
+				t.Errorf("an event with the scores %q", event.Note)
+			}
+		}
+	}
+	if got := d.published(); got != "p-decision-1: c1 c2" {
+		t.Errorf("published %q", got)
 	}
 }
 

@@ -12,8 +12,11 @@ const (
 )
 
 // ScoreNote lists the totals of the first feasible clusters by name, as many as fit. One pass finds
-// them without sorting all clusters.
+// them without sorting all clusters. It is empty if there are no scores.
 func (r *Decision) ScoreNote() string {
+	if len(r.Totals) < len(r.Feasible) {
+		return ""
+	}
 	note := make([]byte, 0, MaxNote)
 	sizeOf := func(i int) int { return len(r.appendScore(note[:0], i)) }
 	// listed are the positions of the listed clusters, by name; cut is the first one that does not

@@ -52,14 +52,14 @@ func (c Claim) Published(queue *framework.QueueAdmission, p *framework.Proposal)
 // reserveAgain reserves for the change of the attempt, after a removal of its own replaced that.
 func (a *planner) reserveAgain(ctx context.Context) {
 	a.Claim = ClaimFor(a.Change.Proposal, a.Snapshot.Queue)
-	a.recovered(Reserve(ctx, a.Profile, a.State, a.Change.Proposal))
+	a.recovered(Reserve(ctx, a.Profile, a.State, a.Change.Proposal, false))
 }
 
-// Reserve runs Reserve of all plugins but those that count permitted changes, and ignores what they
-// answer. It returns the last panic.
-func Reserve(ctx context.Context, profile *plugins.Profile, state *framework.CycleState, p *framework.Proposal) (failure *framework.Status) {
+// Reserve runs Reserve of all plugins, those that count permitted changes only for a permitted one,
+// and ignores what they answer. It returns the last panic.
+func Reserve(ctx context.Context, profile *plugins.Profile, state *framework.CycleState, p *framework.Proposal, permitted bool) (failure *framework.Status) {
 	for _, plugin := range profile.Reserve {
-		if profile.Traits(plugin.Name()).CountsPermitted {
+		if !permitted && profile.Traits(plugin.Name()).CountsPermitted {
 			continue
 		}
 		panicked := plugins.Call(ctx, "Reserve", plugin, func() *framework.Status {

@@ -11,6 +11,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
@@ -49,11 +50,30 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 	if a.in.Dry || v.Outcome == Permitted {
 		return v
 	}
-	// A failure does not end a change that was held or began before.
-	before := a.in.Reserved && m.Open != nil && (v.Outcome == Failed || v.Outcome == Waiting)
-	keeps := before || reserved && v.Outcome.keepsReservation()
-	a.keepsReserved = a.keepsReserved || before
-	return v.orFailed(a.unreserve(ctx, m.Proposal, keeps))
+	return a.endReserve(ctx, m, v, reserved && v.Outcome.keepsReservation())
+}
+
+// endReserve runs Unreserve for a change that is not published now; while the change keeps what it
+// reserved, only of plugins that count permitted changes. An attempt that fails, or waits for a
+// Reserve plugin, does not end the change with an open record, so that keeps what earlier attempts
+// reserved for it.
+func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool) Verdict {
+	open := changes.History(a.Snapshot.Subject.Records).Open()
+	stays := a.in.Reserved && open != nil && (v.Outcome == Failed || v.Outcome == Waiting && open == m.Open)
+	v = v.orFailed(a.unreserve(ctx, m.Proposal, keeps || stays && open == m.Open))
+	a.keepsReserved = a.keepsReserved || stays
+	if p := OpenChange(a.Snapshot); stays && open != m.Open && p != nil {
+		a.Claim = KeepClaim
+		a.recovered(Reserve(ctx, a.Profile, a.State, p, open.Status.PermittedTime != nil))
+	}
+	return v
+}
+
+// keepsOpenChange reports whether an attempt that decided nothing leaves the open change as it is,
+// with what earlier attempts reserved for it.
+func (a *planner) keepsOpenChange() bool {
+	open := changes.History(a.Snapshot.Subject.Records).Open()
+	return a.Failure != nil && (a.undecidedForNow() || open != nil && !a.Supersedes(open))
 }
 
 // orFailed returns the verdict of the failure, if there is one.

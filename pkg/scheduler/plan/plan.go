@@ -104,7 +104,8 @@ type planner struct {
 	edits *editState
 	// step is set once resumesFirst chose the rest of the change in progress.
 	step *step
-	// keepsReserved is true if the attempt fails or waits, and what was reserved stays.
+	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits or
+	// decides nothing.
 	keepsReserved bool
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
@@ -162,7 +163,10 @@ func (a *planner) chooseChange(ctx context.Context) {
 		if rest != nil && (a.Outcome == Waiting || a.forcedPermitted()) {
 			a.resume(ctx, rest, &Deferred{m, a.Verdict})
 		}
-	case !a.undecidedForNow() && a.in.Reserved && !a.in.Dry:
+	case !a.in.Reserved || a.in.Dry:
+	case a.keepsOpenChange():
+		a.keepsReserved = true
+	default:
 		if failure := a.unreserve(ctx, &framework.Proposal{}, false); failure != nil {
 			a.Verdict = failed(failure)
 		}
@@ -208,13 +212,17 @@ func (p *Plan) FirstTimeout() bool {
 func (a *planner) setPublish(ctx context.Context) {
 	switch {
 	case a.Outcome == Permitted:
-		a.Timers.Forced, a.Timers.Revoked = framework.Stability{}, framework.Stability{}
 		a.nextStep(ctx)
 	case a.Outcome == Unchanged || a.Outcome == Undecided && a.Target != nil:
 		a.publish(Whole, a.Target)
+	}
+	switch a.Outcome {
+	case Published, Progressing, Unchanged:
 		a.Timers.Forced, a.Timers.Revoked = framework.Stability{}, framework.Stability{}
 	default:
-		a.removeForced(ctx)
+		if a.Publish == nil {
+			a.removeForced(ctx)
+		}
 	}
 }
 
@@ -265,7 +273,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	if p.KeepsReservation = a.Outcome.keepsReservation(); p.KeepsReservation && !a.in.Dry {
 		a.keepsReserved = true
 		a.reserveAgain(ctx)
-	} else if !a.in.Dry && a.undecidedForNow() && a.in.Reserved {
+	} else if a.keepsReserved {
 		// The next attempt decides about what is reserved.
 		a.Claim, p.KeepsReservation = KeepClaim, true
 	}
@@ -342,7 +350,7 @@ func (a *planner) remember() {
 	if states, policy, ok := a.TierStates(); ok {
 		a.Timers.Tiers, a.Timers.TiersOf = states, policy
 	}
-	if a.Outcome != Waiting && a.Outcome != Failed && !a.resumed() {
+	if a.Outcome != Waiting && a.Outcome != Failed && !a.undecidedForNow() && !a.resumed() {
 		// The next removal starts a new measurement.
 		a.Timers.Change.RemovingSince, a.Timers.Forced.RemovingSince, a.Timers.Revoked.RemovingSince = time.Time{}, time.Time{}, time.Time{}
 	}
@@ -350,8 +358,7 @@ func (a *planner) remember() {
 	if at, cause := a.Expiry(); a.Timers.NextAttempt.Equal(at) {
 		a.Timers.NextAttemptCause = cause
 	}
-	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedOnly || a.undecidedForNow() && a.in.Reserved ||
-		a.keepsReserved || a.unreserveFailed
+	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedOnly || a.keepsReserved || a.unreserveFailed
 	a.Held = a.held()
 }
 

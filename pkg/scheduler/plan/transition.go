@@ -57,9 +57,8 @@ func (a *planner) nextStep(ctx context.Context) {
 	t := step.Transition
 	switch {
 	case step.failure != nil:
-		a.Verdict = failed(step.failure)
-		if !a.in.Dry {
-			a.unreserve(ctx, a.Change.Proposal, false)
+		if a.Verdict = failed(step.failure); !a.in.Dry {
+			a.Verdict = a.endReserve(ctx, a.Change, a.Verdict, false)
 		}
 		return
 	case a.Deferred != nil:

@@ -53,8 +53,11 @@ func writes(a *scheduler.Attempt, writes []framework.PageWrite) []Event {
 			changed = w.Page
 		}
 	}
-	if changed != nil && (len(a.Feasible) > 0 || a.KeptScores() != "") {
-		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: scoreUpdate, Action: "ScoreUpdated", Note: cmp.Or(a.KeptScores(), a.ScoreNote()), Related: changed})
+	if changed == nil {
+		return events
+	}
+	if scores := cmp.Or(a.KeptScores(), a.ScoreNote()); scores != "" {
+		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: scoreUpdate, Action: "ScoreUpdated", Note: scores, Related: changed})
 	}
 	return events
 }
