@@ -23,7 +23,7 @@ import (
 //	Done      9 Bind        writes that: PreBind, Bind, PostBind
 //	         10 Report      status, events and the change's record, in the controller
 //
-// Steps 1 to 8 hold the cycle lock. Decide runs 2 to 5 and a dry run of 7 and 8, without effects.
+// Steps 1 to 8 hold the cycle lock. Decide runs 2 to 8 without Reserve and without effects.
 type Attempt struct {
 	*plan.Plan
 	Done
@@ -52,7 +52,7 @@ type Done struct {
 	panics []*framework.Status
 }
 
-// Decide runs steps 2 to 5 and a dry run of 7 and 8. It returns what would be published and changes
+// Decide runs steps 2 to 8 without Reserve. It returns what would be published and publishes
 // nothing. It takes the cycle lock. Simulations, explanations and benchmarks call it.
 func (s *Scheduler) Decide(ctx context.Context, snapshot *framework.Snapshot) *Attempt {
 	s.cycle.Lock()

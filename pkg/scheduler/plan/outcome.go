@@ -55,8 +55,8 @@ type Effects struct {
 	// Supersedes is true if open records of other changes are Superseded; those of this change,
 	// too, if Ends.
 	Supersedes, Ends bool
-	// RetryAfter is when the attempt is repeated, unless a plugin asked for another time; 0 for
-	// never.
+	// RetryAfter is when the attempt is repeated, unless a plugin asked for another time; 0 if an
+	// event, a plugin or the backoff of a failure says when.
 	RetryAfter time.Duration
 }
 

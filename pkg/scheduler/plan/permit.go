@@ -20,8 +20,8 @@ import (
 type Verdict struct {
 	Outcome Outcome
 	// Holds are the holds of Permit plugins if the outcome is Held or Expired, or of the open
-	// record. why is set if it is Waiting, Denied or Rejected; Err, if Failed. message is from the
-	// record of a change that had already ended.
+	// record. Reason is set if it is Waiting, Denied or Rejected; PermitErr, if it is Failed.
+	// message is from the record of a change that had already ended.
 	Holds           []berthv1alpha1.ChangeHold
 	Reason, message string
 	PermitErr       *framework.Status

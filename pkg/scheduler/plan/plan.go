@@ -37,7 +37,7 @@ type Plan struct {
 	Target *framework.Proposal
 	// Change is the change that the Verdict is about: to Target, or one that is made instead. It is
 	// nil if no cluster is added or removed. Deferred is the change to Target if another one is
-	// made, with its Verdict; without one, if it follows after the change in progress.
+	// made.
 	Change *Move
 	Verdict
 	Deferred *Deferred
@@ -51,7 +51,8 @@ type Plan struct {
 	Progress *Progress
 	Records  Records
 	// Timers and Held are what the next attempt must know. Claim is what the Placement takes of the
-	// fleet after this attempt; Reserved is true if Reserve plugins then count a change.
+	// fleet after this attempt; Reserved is true if the next attempt must run Unreserve
+	// when no change is left.
 	Timers   framework.Timers
 	Held     HeldChange
 	Claim    Claim
@@ -67,7 +68,8 @@ type Plan struct {
 	revokedOnly bool
 }
 
-// Deferred is a change with its Verdict.
+// Deferred is the change to Target, which is put off, with its Verdict; empty if it was not asked
+// for.
 type Deferred struct {
 	*Move
 	Verdict
@@ -104,8 +106,8 @@ type planner struct {
 	edits *editState
 	// step is set once resumesFirst chose the rest of the change in progress.
 	step *step
-	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits or
-	// decides nothing.
+	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits
+	// or decides nothing.
 	keepsReserved bool
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
@@ -187,8 +189,8 @@ func (a *planner) undecideIfTimedOut() {
 	}
 }
 
-// limitTimeouts counts timeouts in a row. The first one publishes nothing that this attempt chose:
-// the machine may have been slow.
+// limitTimeouts counts timeouts in a row. The first one does not publish Target, because the
+// machine may have been slow, but steps, forced removals and restored pages.
 func (a *planner) limitTimeouts() {
 	if _, _, timedOut := a.TimedOut(); timedOut {
 		a.Timeouts = a.in.Timeouts + 1
@@ -230,115 +232,6 @@ func (a *planner) publish(what Publication, p *framework.Proposal) {
 	if a.Publication, a.Publish = what, p; p == nil {
 		a.Publication = Nothing
 	}
-}
-
-// removeForced proposes the removal of clusters that the Placement cannot keep alone, while the
-// whole change is pending or nothing could be decided: of all of them while the change is Waiting,
-// or only held by plugins that permit forced removals, else of revoked ones. It is a separate
-// change; the next attempt continues with the rest. If a plugin holds the removal, too, the
-// clusters stay.
-func (a *planner) removeForced(ctx context.Context) {
-	revoked := revokedClusters(a.Snapshot)
-	if a.Outcome == Waiting || a.forcedPermitted() {
-		if forced := a.forcedRemovals(); len(forced) > len(revoked) && a.removeOnly(ctx, forced, false, &a.Timers.Forced) {
-			return
-		}
-	}
-	if len(revoked) == 0 {
-		a.Timers.Revoked = framework.Stability{}
-		return
-	}
-	a.removeOnly(ctx, revoked, true, &a.Timers.Revoked)
-}
-
-// removeOnly proposes the removal of clusters as a change of its own. It reports whether that is
-// permitted, or fails.
-func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool, stability *framework.Stability) (ends bool) {
-	deadline := a.Deadline
-	if deadline.Passed() {
-		// A Placement that times out must not keep revoked clusters, so their removal gets its own
-		// deadline.
-		ctx, deadline = a.in.Limits.Start(context.WithoutCancel(ctx))
-		defer deadline.Stop()
-	}
-	plan := *a.Plan
-	plan.Decision = a.WithDeadline(deadline)
-	alone := &planner{Plan: &plan, in: a.in, edits: a.edits}
-	p := a.lastWithout(removed)
-	p.Revoked = revoked
-	m := alone.newMove(p, *stability)
-	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
-	v := alone.permitChange(ctx, m)
-	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
-	if p.KeepsReservation = a.Outcome.keepsReservation(); p.KeepsReservation && !a.in.Dry {
-		a.keepsReserved = true
-		a.reserveAgain(ctx)
-	} else if a.keepsReserved {
-		// The next attempt decides about what is reserved.
-		a.Claim, p.KeepsReservation = KeepClaim, true
-	}
-	switch v.Outcome {
-	case Failed:
-		a.Verdict = v
-		return true
-	case Permitted:
-		a.publishRemoval(m, v)
-		return true
-	}
-	if at := alone.State.Requeue(); at.After(a.Snapshot.Now) {
-		a.State.RequeueAt(at)
-	}
-	if a.Outcome == Undecided {
-		// There is no other change to report.
-		a.Change, a.Verdict = m, v
-	}
-	return false
-}
-
-// publishRemoval publishes a permitted removal.
-func (a *planner) publishRemoval(m *Move, v Verdict) {
-	if a.Change != nil {
-		a.Deferred = &Deferred{a.Change, a.Verdict}
-	}
-	a.Change, a.Verdict = m, v
-	a.Outcome = Published
-	if a.Target != nil && slices.Equal(m.Clusters, a.Target.Clusters) {
-		// The removal is the whole change.
-		m.Selected, a.Target, a.Deferred = a.Target.Selected, m.Proposal, nil
-		a.publish(Whole, m.Proposal)
-		return
-	}
-	a.publish(ForcedOnly, m.Proposal)
-	a.State.RequeueAt(a.Snapshot.Now)
-}
-
-// forcedPermitted reports whether all plugins that hold the change permit forced removals.
-func (a *planner) forcedPermitted() bool {
-	for _, plugin := range a.heldBy {
-		if !a.Profile.Traits(plugin).PermitsForcedRemovals {
-			return false
-		}
-	}
-	return len(a.heldBy) > 0 && (a.Outcome == Held || a.Outcome == Expired)
-}
-
-// unrecorded returns what must not wait for a record that cannot be written: pages are restored,
-// and forced removals of a change in steps are made.
-func (a *planner) unrecorded() *framework.Proposal {
-	switch {
-	case a.Publication == Republished:
-		return a.Publish
-	case a.Outcome != Progressing || a.Publish == nil || a.Record() != nil:
-		// A change with a record keeps its revision, and its approval, until that is written.
-		return nil
-	}
-	forced := a.forcedRemovals()
-	if len(forced) == 0 {
-		return nil
-	}
-	p := a.lastWithout(forced)
-	p.Revision, p.Partial = a.Change.Revision, true
-	return p
 }
 
 // remember sets what the next attempt must know.

@@ -128,7 +128,7 @@ func (a *planner) makesProgress(t *framework.Transition) bool {
 	if t == nil || len(t.Added)+len(t.Removed) > 0 {
 		return true
 	}
-	return t.AwaitsReadiness && t.Paused == "" && (t.ProgressDeadline == 0 || a.Snapshot.Now.Before(a.lastProgress().Add(t.ProgressDeadline)))
+	return t.AwaitsReadiness && t.Paused == "" && !a.isStuck(t)
 }
 
 // resume makes the rest of the change in progress, if it is permitted, instead of another change.
@@ -190,15 +190,18 @@ func (a *planner) wholeChange() (added, removed int) {
 
 // checkDeadline reports a change without progress since the progress deadline.
 func (a *planner) checkDeadline(t *framework.Transition) {
-	if t.ProgressDeadline == 0 || t.Paused != "" {
-		return
-	}
-	last := a.lastProgress()
-	if deadline := last.Add(t.ProgressDeadline); a.Snapshot.Now.Before(deadline) {
-		a.State.RequeueAt(deadline)
-	} else {
+	switch last := a.lastProgress(); {
+	case t.ProgressDeadline == 0 || t.Paused != "":
+	case a.isStuck(t):
 		a.Progress.StuckSince = last
+	default:
+		a.State.RequeueAt(last.Add(t.ProgressDeadline))
 	}
+}
+
+// isStuck reports whether the progress deadline has passed since the last progress of the change.
+func (a *planner) isStuck(t *framework.Transition) bool {
+	return t.ProgressDeadline > 0 && !a.Snapshot.Now.Before(a.lastProgress().Add(t.ProgressDeadline))
 }
 
 // lastProgress returns the time of the last step of the change, of its permission or of its last
