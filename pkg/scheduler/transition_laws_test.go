@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -132,7 +133,7 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	}
 	policy := changes.PolicyOf([]*berthv1alpha1.DisruptionPolicy{r.policy})
 	target := a.Target.Clusters
-	if policy.Stabilization == 0 || goesOn == nil {
+	if goesOn == nil || a.Outcome != plan.Progressing || a.Deferred == nil {
 		goesOn = target
 	}
 	for _, name := range voluntary {

@@ -99,7 +99,7 @@ type replayedOutcome struct {
 func outcomeOf(a *scheduler.Attempt) replayedOutcome {
 	o := replayedOutcome{
 		Outcome: a.Outcome, Message: a.Message(), Holds: a.Holds, Failure: statusText(a.Failure), Answer: answerOf(a.Decision),
-		Target: proposalOf(a.Target), Change: changeOf(a), Step: proposalOf(a.Step),
+		Target: proposalOf(a.Target), Change: changeOf(a), Step: proposalOf(a.Publish),
 	}
 	if a.Outcome == plan.Failed {
 		o.Failure = statusText(a.Err)

@@ -48,7 +48,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	if p.KeepsReservation = a.Outcome.keepsReservation(); p.KeepsReservation && !a.in.Dry {
 		a.keepsReserved = true
 		a.reserveAgain(ctx)
-	} else if a.keepsReserved {
+	} else if a.keepsReserved || a.keepsOpenRecord() {
 		// The next attempt decides about what is reserved.
 		a.Claim, p.KeepsReservation = KeepClaim, true
 	}

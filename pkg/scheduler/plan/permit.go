@@ -71,9 +71,11 @@ func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool
 
 // keepsOpenChange reports whether an attempt that decided nothing leaves the open change as it is,
 // with what earlier attempts reserved for it.
-func (a *planner) keepsOpenChange() bool {
+func (a *planner) keepsOpenChange() bool { return a.undecidedForNow() || a.keepsOpenRecord() }
+
+func (a *planner) keepsOpenRecord() bool {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
-	return a.Failure != nil && (a.undecidedForNow() || open != nil && !a.Supersedes(open))
+	return open != nil && a.Failure != nil && !a.Supersedes(open)
 }
 
 // orFailed returns the verdict of the failure, if there is one.
