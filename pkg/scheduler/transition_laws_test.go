@@ -149,7 +149,7 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	// Without numberOfClusters, drained clusters of the set before the change are desired, too.
 	desired, most := min(len(target), len(goesOn)), max(len(target), len(goesOn))+r.drained()
 	if n := r.placement.Spec.NumberOfClusters; n != nil {
-		desired, most = int(*n), int(*n)
+		desired, most = int(*n), max(int(*n), len(goesOn))
 	}
 	unavailable, surge := policy.Budget(most)
 	stayed := len(changes.Minus(before, removed))
