@@ -14,7 +14,10 @@ type change struct {
 	revision                 int64
 	// open is its open record, ended that of the same change that was rejected or expired.
 	open, ended *Record
-	approved    bool
+	// resumed is the record of the change in progress whose rest this is, if that goes on under
+	// another record.
+	resumed  *Record
+	approved bool
 	// forced: it only removes clusters that the Placement cannot keep; revoked: that the namespace
 	// may no longer use.
 	forced, revoked bool

@@ -96,6 +96,10 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 		recorded = a.newRecord(c, first, nil)
 		recorded.Permitted = a.Now
 		a.result.Before = append(a.superseded(c), recorded)
+		if c.resumed != nil {
+			recorded.Generation, recorded.Published = c.resumed.Generation, c.resumed.Published
+			a.result.Before = a.continued(c, recorded)
+		}
 	default:
 		a.result.After = append(a.superseded(c), a.history(c))
 		return
@@ -109,6 +113,20 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 	if own != nil {
 		a.result.After = append(a.result.After, a.superseded(c)...)
 	}
+}
+
+// continued returns what is written before the rest of a change goes on under a record of its own:
+// that of the change before ends last, so that its permission is not lost.
+func (a *attempt) continued(c *change, recorded Record) []Record {
+	var others, resumed []Record
+	for _, r := range a.superseded(c) {
+		if r.Revision == c.resumed.Revision {
+			resumed = append(resumed, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return append(append(others, recorded), resumed...)
 }
 
 // afterStep returns the record of a change after a step of it.

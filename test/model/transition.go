@@ -12,10 +12,12 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// inProgress returns the open record if it is Progressing; nil otherwise.
+// inProgress returns the newest record that is Progressing; nil without one.
 func (a *attempt) inProgress() *Record {
-	if open := a.openRecord(); open != nil && open.Phase == berthv1alpha1.PhaseProgressing {
-		return open
+	for i := range slices.Backward(a.Records) {
+		if r := &a.Records[i]; r.Phase == berthv1alpha1.PhaseProgressing {
+			return r
+		}
 	}
 	return nil
 }
@@ -39,7 +41,7 @@ func (a *attempt) transition(c *change, goesOn bool) Outcome {
 		a.publish(c, listed)
 		return Published
 	}
-	a.result.Forced = minus(a.Listed, a.forced())
+	a.result.Forced = a.withoutForced(c)
 	if !slices.Equal(listed, a.Listed) {
 		a.publish(c, listed)
 		a.result.Again = true
@@ -57,7 +59,7 @@ func (a *attempt) step(c *change, available int) []string {
 		return plus(minus(c.from, c.removed), missing)
 	}
 	// 1. Forced removals.
-	stay := minus(a.Listed, a.forced())
+	stay := a.withoutForced(c)
 	if a.policy.suspended {
 		return stay
 	}
@@ -81,6 +83,12 @@ func (a *attempt) step(c *change, available int) []string {
 		}
 	}
 	return listed
+}
+
+// withoutForced are the published clusters but for those that the change removes and the Placement
+// cannot keep.
+func (a *attempt) withoutForced(c *change) []string {
+	return minus(a.Listed, minus(c.removed, minus(c.removed, a.forced())))
 }
 
 // mayLeave reports whether one more of the published clusters may leave.
@@ -268,8 +276,16 @@ func (a *attempt) recentlyAdded(name string) bool {
 	return false
 }
 
+// lost: the Placement cannot keep a cluster that the change keeps. Another change must remove it.
+func (a *attempt) lost(name string, c *change) bool {
+	return a.isForced(name) && slices.Contains(c.to, name)
+}
+
 // ready reports whether a published cluster counts as ready.
 func (a *attempt) ready(name string, c *change) bool {
+	if a.lost(name, c) {
+		return false
+	}
 	if a.policy.continues && slices.Contains(c.to, name) && !a.Now.Before(a.lastProgress(c).Add(a.policy.deadline)) {
 		return true
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/limits"
 )
 
 // removeForced proposes the removal of clusters that the Placement cannot keep alone, while the
@@ -36,12 +38,8 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		ctx, deadline = a.in.Limits.Start(context.WithoutCancel(ctx))
 		defer deadline.Stop()
 	}
-	plan := *a.Plan
-	plan.Decision = a.WithDeadline(deadline)
-	alone := &planner{Plan: &plan, in: a.in, edits: a.edits}
-	p := a.lastWithout(removed)
-	p.Revoked = revoked
-	m := alone.newMove(p, *stability)
+	alone, m := a.moveOnly(removed, revoked, *stability, deadline)
+	p := m.Proposal
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := alone.permitChange(ctx, m)
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
@@ -68,6 +66,40 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		a.Change, a.Verdict = m, v
 	}
 	return false
+}
+
+// moveOnly returns the removal of clusters as a change of its own, and the planner to ask about it.
+func (a *planner) moveOnly(removed []string, revoked bool, stability framework.Stability, deadline *limits.Deadline) (*planner, *Move) {
+	plan := *a.Plan
+	plan.Decision = a.WithDeadline(deadline)
+	alone := &planner{Plan: &plan, in: a.in, edits: a.edits}
+	p := a.lastWithout(removed)
+	p.Revoked = revoked
+	return alone, alone.newMove(p, stability)
+}
+
+// permittedBeside returns the clusters that the Placement cannot keep, beyond those that the rest
+// of the change in progress removes: all of them, if Permit plugins permit their removal alone,
+// else the revoked ones.
+func (a *planner) permittedBeside(ctx context.Context, rest *framework.Proposal) []string {
+	forced, revoked := changes.Minus(a.forcedRemovals(), rest.Removed), changes.Minus(revokedClusters(a.Snapshot), rest.Removed)
+	if len(forced) > len(revoked) && a.permitsOnly(ctx, forced, false) {
+		return forced
+	}
+	if len(revoked) > 0 && a.permitsOnly(ctx, revoked, true) {
+		return revoked
+	}
+	return nil
+}
+
+func (a *planner) permitsOnly(ctx context.Context, removed []string, revoked bool) bool {
+	alone, m := a.moveOnly(removed, revoked, framework.Stability{}, a.Deadline)
+	v := alone.permit(ctx, m)
+	a.Panics = alone.Panics
+	if at := alone.State.Requeue(); at.After(a.Snapshot.Now) {
+		a.State.RequeueAt(at)
+	}
+	return v.Outcome == Permitted
 }
 
 // publishRemoval publishes a permitted removal.
@@ -107,7 +139,7 @@ func (a *planner) unrecorded() *framework.Proposal {
 		// A change with a record keeps its revision, and its approval, until that is written.
 		return nil
 	}
-	forced := a.forcedRemovals()
+	forced := changes.Minus(a.Change.Removed, changes.Minus(a.Change.Removed, a.forcedRemovals()))
 	if len(forced) == 0 {
 		return nil
 	}

@@ -93,7 +93,7 @@ func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
 // permit runs the Permit plugins. A change that was permitted before is completed without asking
 // again.
 func (a *planner) permit(ctx context.Context, m *Move) Verdict {
-	if m.Open != nil && m.Open.Status.PermittedTime != nil {
+	if m.resumed != nil || m.Open != nil && m.Open.Status.PermittedTime != nil {
 		return Verdict{Outcome: Permitted}
 	}
 	defer a.startTimer("Permit")()

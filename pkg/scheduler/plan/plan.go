@@ -157,7 +157,7 @@ func (a *planner) chooseChange(ctx context.Context) {
 	switch {
 	case IsChange(a.Target):
 		m := a.newMove(a.Target, a.Timers.Change)
-		rest := a.remainingChange(m)
+		rest := a.remainingChange(ctx, m)
 		if a.resumesFirst(ctx, m, rest) {
 			return
 		}

@@ -112,17 +112,30 @@ func (a *planner) writeBefore(record *berthv1alpha1.PlacementChange, change func
 // createBefore adds a new record of the change to before, after the ends of those that it
 // supersedes. It returns nil if the change is too large for a record.
 func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now metav1.Time) *berthv1alpha1.PlacementChange {
-	created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.ChangeOf(a.Change.Proposal))
+	c, resumed := a.ChangeOf(a.Change.Proposal), a.Change.resumed
+	if resumed != nil {
+		c.Cause, c.Generation, c.Profile, c.PublishedGeneration = resumed.Spec.Cause, resumed.Spec.PlacementGeneration, resumed.Spec.Profile, resumed.Spec.PublishedGeneration
+	}
+	created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
 	if err != nil {
 		a.Records.Err = err
 		return nil
 	}
 	created.Status = status
 	created.Spec.Forced = a.forcedOf(a.Change.Removed)
-	for _, r := range a.superseded(now) {
-		a.writeBefore(r.record, r.update)
+	superseded := a.superseded(now)
+	for _, r := range superseded {
+		if r.record != resumed {
+			a.writeBefore(r.record, r.update)
+		}
 	}
 	a.Records.Before = append(a.Records.Before, created)
+	for _, r := range superseded {
+		if r.record == resumed {
+			// The permission is lost if this record ends before the new one is written.
+			a.writeBefore(r.record, r.update)
+		}
+	}
 	return created
 }
 
@@ -203,8 +216,12 @@ func (a *planner) usedApproval() *berthv1alpha1.PlacementChange {
 	return a.Change.ended
 }
 
-// earlierApproval returns the approval of usedApproval; nil without one.
+// earlierApproval returns the approval of usedApproval or of the change whose rest is made; nil
+// without one.
 func (a *planner) earlierApproval() *berthv1alpha1.ChangeApproval {
+	if a.Change.resumed != nil {
+		return changes.ApprovalOf(a.Change.resumed)
+	}
 	if used := a.usedApproval(); used != nil {
 		return used.Spec.Approval
 	}
@@ -308,8 +325,11 @@ func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berth
 	default:
 		status.Phase, status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
 		status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
-		if a.Outcome == Denied && a.isOwn(record) {
+		switch {
+		case a.Outcome == Denied && a.isOwn(record):
 			status.Message = a.recordMessage()
+		case a.Change != nil && record == a.Change.resumed:
+			status.Message = fmt.Sprintf("continued as revision %d, without clusters that the Placement cannot keep", a.Change.Revision)
 		}
 		// A crash may have lost the count after the last step.
 		if record.Status.PermittedTime != nil {

@@ -110,7 +110,10 @@ func IsChange(p *framework.Proposal) bool {
 type Move struct {
 	*framework.Proposal
 	Open, ended *berthv1alpha1.PlacementChange
-	answers     framework.Answers
+	// resumed is the record of the change in progress whose rest this is, if it goes on under
+	// another record.
+	resumed *berthv1alpha1.PlacementChange
+	answers framework.Answers
 }
 
 // newMove finds the records of a change and sets its revision, holds, approval and times.

@@ -84,7 +84,7 @@ func TestTargetIsEdited(t *testing.T) {
 			}
 			open := recordOf(2, berthv1alpha1.PhaseProgressing, "a", "b")
 			open.Spec.From, open.Spec.Profile, open.Spec.Added, open.Spec.AddedCount = last.Digest, "default", []string{"b"}, 1
-			if got := planOf(decisionOn(last)).proposeRemaining(open).Edited; got != tc.want {
+			if got := planOf(decisionOn(last)).proposeRemaining(open, nil).Edited; got != tc.want {
 				t.Errorf("the change in progress: got %t", got)
 			}
 		})

@@ -93,15 +93,19 @@ func (a *planner) nextStep(ctx context.Context) {
 }
 
 // remainingChange returns the rest of the change in progress; nil if another change keeps a cluster
-// that the rest removes, or if there are forced removals: these supersede the change in progress.
-func (a *planner) remainingChange(instead *Move) *Move {
-	open := changes.History(a.Snapshot.Subject.Records).Open()
-	if open == nil || open == instead.Open || open.Status.Phase != berthv1alpha1.PhaseProgressing || len(a.forcedRemovals()) > 0 {
+// that the rest removes. If clusters that the rest keeps are removed beside it, the rest goes on
+// under a record of its own, because lists of records do not change.
+func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
+	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
+	if open == nil || open == instead.Open {
 		return nil
 	}
-	p := a.proposeRemaining(open)
+	p := a.proposeRemaining(open, nil)
 	if p == nil || len(changes.Minus(p.Removed, instead.Clusters)) < len(p.Removed) {
 		return nil
+	}
+	if beside := a.permittedBeside(ctx, p); len(beside) > 0 {
+		return &Move{Proposal: a.proposeRemaining(open, beside), resumed: open}
 	}
 	return &Move{Proposal: p, Open: open}
 }
@@ -137,24 +141,32 @@ func (a *planner) resume(ctx context.Context, rest *Move, instead *Deferred) boo
 	if v.Outcome != Permitted {
 		return false
 	}
+	if rest.resumed != nil {
+		instead.Revision = rest.Revision + 1
+	}
 	a.Deferred, a.Change, a.Verdict = instead, rest, v
 	return true
 }
 
-// proposeRemaining proposes the rest of an open change, without additions that no longer qualify.
-// It returns nil if the published clusters are not between the start and the target of the change,
-// are the target, or are of a later change.
-func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange) *framework.Proposal {
+// proposeRemaining proposes the rest of an open change, without additions that no longer qualify,
+// and the removals beside it. It returns nil if the published clusters are not between the start
+// and the target of the change, are the target, or are of a later change.
+func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange, beside []string) *framework.Proposal {
 	names := a.Snapshot.Subject.LastNames()
 	_, errBefore := changes.Before(open, names)
 	target, errTarget := changes.Target(open, names)
 	if errBefore != nil || errTarget != nil || slices.Equal(target, names) || a.Snapshot.Subject.LastRevision() > open.Spec.Revision {
 		return nil
 	}
+	digest, revision := open.Spec.To, open.Spec.Revision
+	if len(beside) > 0 {
+		target = changes.Minus(target, beside)
+		digest, revision = framework.DigestOf(target), a.nextRevision(a.Snapshot.Subject.Records)
+	}
 	// Selected has the clusters that stay, too: quotas count them.
 	p := a.lastWithout(changes.Minus(names, target))
 	p.Forced, p.Republishes = false, false
-	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open) || approvedBefore(open)
+	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, digest, revision, open.Spec.Cause, approved(open) || approvedBefore(open)
 	last := a.Snapshot.Subject.Last
 	p.Edited = open.Spec.Edited || last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
 	missing := changes.Minus(target, names)
@@ -304,6 +316,9 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 	defer a.startTimer("Transition")()
 	change := framework.NewChange(a.Change.Proposal, a.leaving)
 	change.ReadySince, change.LastProgress, change.Original = a.Timers.ReadySince, a.lastProgress(), a.original()
+	if a.Deferred != nil {
+		change.Lost = changes.Minus(a.forcedRemovals(), a.Change.Removed)
+	}
 	for _, plugin := range a.Profile.Transition {
 		var t *framework.Transition
 		status := plugins.Call(ctx, "Transition", plugin, func() (status *framework.Status) {
