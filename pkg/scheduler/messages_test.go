@@ -42,7 +42,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		"a mode":              {placement: ask().Mode(v1alpha1.PrioritizerPolicyModeType(long)), wantCut: v1alpha1.PlacementConditionMisconfigured},
 		"an expression":       {placement: ask().Predicate(fixture.MatchCEL("'" + strings.Repeat("x", 10_000) + "' + y")), wantCut: ""},
 		"a change": {placement: ask(), wantCut: v1alpha1.PlacementConditionDecisionPending, edit: func(a *scheduler.Attempt) {
-			a.Verdict, a.Change = plan.Verdict{Outcome: plan.Denied, Reason: long}, &plan.Move{Proposal: a.Target}
+			a.Outcome, a.Verdict, a.Change = plan.Denied, plan.Verdict{Reason: long}, &plan.Move{Proposal: a.Target}
 		}},
 	}
 	for name, tc := range tests {

@@ -105,6 +105,8 @@ type Memory struct {
 	ReadySince map[string]time.Time
 	// Published is the generation for which the published clusters were decided; 0 if unknown.
 	Published int64
+	// Wrote: pages were written since the start.
+	Wrote bool
 	// Generation is the one that attempts decide, DecidedSince the time of the first of them.
 	Generation   int64
 	DecidedSince time.Time
@@ -277,7 +279,7 @@ func (a *attempt) goesFirst(rest *change) bool {
 
 // publish lists clusters with the revision of a change.
 func (a *attempt) publish(c *change, listed []string) {
-	a.result.Listed, a.result.Revision = listed, c.revision
+	a.result.Listed, a.result.Revision, a.memory.Wrote = listed, c.revision, true
 }
 
 // rememberTarget continues the time for which the target has been the same.

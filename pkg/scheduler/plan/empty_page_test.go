@@ -51,7 +51,7 @@ func TestMessageNamesTenClusters(t *testing.T) {
 	for n, want := range map[int]string{0: "0 added", 2: "2 added: a b", 10: "10 added: a b c d e f g h i j", 12: "12 added: a b c d e f g h i j and 2 more"} {
 		p := &plan.Plan{
 			Change:  &plan.Move{Proposal: &framework.Proposal{Revision: 7, Added: names[:n]}},
-			Verdict: plan.Verdict{Outcome: plan.Denied, Reason: "x: no"},
+			Outcome: plan.Denied, Verdict: plan.Verdict{Reason: "x: no"},
 		}
 		if got := p.Message(); got != "Change 7 ("+want+", 0 removed) is denied by x: no" {
 			t.Errorf("got %q, want %q", got, want)

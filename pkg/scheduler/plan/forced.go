@@ -52,7 +52,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	}
 	switch v.Outcome {
 	case Failed:
-		a.Verdict = v
+		a.choose(a.Change, v)
 		return true
 	case Permitted:
 		a.publishRemoval(m, v)
@@ -63,7 +63,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	}
 	if a.Outcome == Undecided {
 		// There is no other change to report.
-		a.Change, a.Verdict = m, v
+		a.choose(m, v)
 	}
 	return false
 }
@@ -107,7 +107,7 @@ func (a *planner) publishRemoval(m *Move, v Verdict) {
 	if a.Change != nil {
 		a.Deferred = &Deferred{a.Change, a.Verdict}
 	}
-	a.Change, a.Verdict = m, v
+	a.choose(m, v)
 	a.Outcome = Published
 	if a.Target != nil && slices.Equal(m.Clusters, a.Target.Clusters) {
 		// The removal is the whole change.

@@ -22,7 +22,7 @@ const (
 	Unchanged Outcome = "Unchanged"
 	// Undecided: no clusters were selected, and the published decision stays.
 	Undecided Outcome = "Undecided"
-	// Permitted: the change may begin. It is only a Verdict: it becomes Published or Progressing.
+	// Permitted: the change may begin. It is only that of a Verdict.
 	Permitted Outcome = "Permitted"
 	// Published: the change was permitted, and all of it is published now.
 	Published Outcome = "Published"

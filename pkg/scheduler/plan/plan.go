@@ -41,6 +41,8 @@ type Plan struct {
 	Change *Move
 	Verdict
 	Deferred *Deferred
+	// Outcome is that of the Verdict or, if that is Permitted, how much of the change is published.
+	Outcome Outcome
 	// Publication says what Publish is: the Proposal to publish now; nil for Nothing.
 	Publication Publication
 	Publish     *framework.Proposal
@@ -116,7 +118,7 @@ type planner struct {
 // Make runs steps 5 to 8.
 func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	a := &planner{in: in, Plan: &Plan{
-		Decision: d, Verdict: Verdict{Outcome: Unchanged}, Timers: d.Snapshot.Timers, Claim: KeepClaim, revokedOnly: in.RevokedOnly, Panics: slices.Clip(d.Panics),
+		Decision: d, Outcome: Unchanged, Timers: d.Snapshot.Timers, Claim: KeepClaim, revokedOnly: in.RevokedOnly, Panics: slices.Clip(d.Panics),
 	}}
 	// 5. Diff.
 	a.Target = a.diff()
@@ -161,7 +163,7 @@ func (a *planner) chooseChange(ctx context.Context) {
 		if a.resumesFirst(ctx, m, rest) {
 			return
 		}
-		a.Change, a.Verdict = m, a.permitChange(ctx, m)
+		a.choose(m, a.permitChange(ctx, m))
 		if rest != nil && (a.Outcome == Waiting || a.forcedPermitted()) {
 			a.resume(ctx, rest, &Deferred{m, a.Verdict})
 		}
@@ -170,10 +172,13 @@ func (a *planner) chooseChange(ctx context.Context) {
 		a.keepsReserved = true
 	default:
 		if failure := a.unreserve(ctx, &framework.Proposal{}, false); failure != nil {
-			a.Verdict = failed(failure)
+			a.choose(nil, failed(failure))
 		}
 	}
 }
+
+// choose sets the change that the attempt is about.
+func (a *planner) choose(m *Move, v Verdict) { a.Change, a.Verdict, a.Outcome = m, v, v.Outcome }
 
 // undecidedForNow reports whether nothing was decided for a reason that passes without an edit.
 func (p *Plan) undecidedForNow() bool {
@@ -184,8 +189,8 @@ func (p *Plan) undecidedForNow() bool {
 // undecided.
 func (a *planner) undecideIfTimedOut() {
 	if timedOut := limits.TimeoutOf(a.PermitErr); timedOut != nil && a.Publish == nil {
-		a.Decision, a.Target, a.Change, a.Deferred = a.WithFailure(a.PermitErr), nil, nil, nil
-		a.Verdict = Verdict{Outcome: Undecided}
+		a.Decision, a.Target, a.Deferred = a.WithFailure(a.PermitErr), nil, nil
+		a.choose(nil, Verdict{Outcome: Undecided})
 	}
 }
 

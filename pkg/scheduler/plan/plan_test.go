@@ -85,7 +85,7 @@ func TestHeld(t *testing.T) {
 			a := planOf(decisionOn(nil))
 			a.Snapshot.Subject.Placement = a.Snapshot.Subject.Placement.DeepCopy()
 			a.Snapshot.Subject.Placement.UID = "u"
-			a.Verdict = Verdict{Outcome: tc.outcome, message: tc.message, Holds: tc.holds}
+			a.Outcome, a.Verdict = tc.outcome, Verdict{message: tc.message, Holds: tc.holds}
 			a.Change = &Move{Proposal: &framework.Proposal{Revision: 2, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"}}
 			a.remember()
 			if diff := cmp.Diff(tc.want, a.Held); diff != "" {

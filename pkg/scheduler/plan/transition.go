@@ -57,9 +57,11 @@ func (a *planner) nextStep(ctx context.Context) {
 	t := step.Transition
 	switch {
 	case step.failure != nil:
-		if a.Verdict = failed(step.failure); !a.in.Dry {
-			a.Verdict = a.endReserve(ctx, a.Change, a.Verdict, false)
+		v := failed(step.failure)
+		if !a.in.Dry {
+			v = a.endReserve(ctx, a.Change, v, false)
 		}
+		a.choose(a.Change, v)
 		return
 	case a.Deferred != nil:
 		if t == nil {
@@ -124,7 +126,8 @@ func (a *planner) resumesFirst(ctx context.Context, next, rest *Move) bool {
 	if !a.in.Dry {
 		a.unreserve(ctx, rest.Proposal, false)
 	}
-	a.step, a.Deferred, a.Change, a.Verdict = nil, nil, nil, Verdict{Outcome: Unchanged}
+	a.step, a.Deferred = nil, nil
+	a.choose(nil, Verdict{Outcome: Unchanged})
 	return false
 }
 
@@ -144,7 +147,8 @@ func (a *planner) resume(ctx context.Context, rest *Move, instead *Deferred) boo
 	if rest.resumed != nil {
 		instead.Revision = rest.Revision + 1
 	}
-	a.Deferred, a.Change, a.Verdict = instead, rest, v
+	a.Deferred = instead
+	a.choose(rest, v)
 	return true
 }
 

@@ -39,7 +39,7 @@ func TestIsNewOutcome(t *testing.T) {
 			}
 			a := &scheduler.Attempt{Plan: &plan.Plan{
 				Decision: &decide.Decision{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}},
-				Verdict:  plan.Verdict{Outcome: tc.outcome}, Change: &plan.Move{Proposal: &framework.Proposal{Revision: 2}},
+				Outcome:  tc.outcome, Change: &plan.Move{Proposal: &framework.Proposal{Revision: 2}},
 			}}
 			if tc.record {
 				a.Change.Open = &berthv1alpha1.PlacementChange{Spec: berthv1alpha1.PlacementChangeSpec{Revision: 2}}
