@@ -30,7 +30,7 @@ type outsideReader struct {
 	readySince map[string]time.Time
 	// evicted are the clusters with a valid eviction.
 	evicted map[string]bool
-	// original are the clusters that were published while no change was in progress.
+	// original are the clusters that were published when a change was last completed.
 	original []string
 }
 
@@ -62,6 +62,32 @@ func (r *outsideReader) openTarget(published []string) []string {
 		}
 	}
 	return nil
+}
+
+// permitted returns the newest two records of permitted changes, newest first; nil for none.
+func (r *outsideReader) permitted() (newest, second *berthv1alpha1.PlacementChange) {
+	for _, record := range r.records {
+		switch {
+		case record.Status.PermittedTime == nil:
+		case newest == nil || record.Spec.Revision > newest.Spec.Revision:
+			newest, second = record, newest
+		case second == nil || record.Spec.Revision > second.Spec.Revision:
+			second = record
+		}
+	}
+	return newest, second
+}
+
+// setOriginal keeps the clusters that were published when a change was last completed.
+func (r *outsideReader) setOriginal(before, after []string) {
+	switch newest, second := r.permitted(); {
+	case r.recordsDown:
+		r.original = []string{} // Unknown: nothing is checked until a change is completed.
+	case newest == nil || newest.Status.Phase == berthv1alpha1.PhasePublished:
+		r.original = after
+	case newest.Spec.From == berthv1alpha1.Digest(before) && (second == nil || second.Status.Phase == berthv1alpha1.PhasePublished):
+		r.original = before
+	}
 }
 
 // isReady reports whether a cluster counts as ready for the policy.
@@ -125,9 +151,7 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 		r.original = before
 	}
 	original := r.original
-	if r.openTarget(after) == nil {
-		r.original = after
-	}
+	r.setOriginal(before, after)
 	if r.policy == nil || a.Target == nil {
 		return a
 	}
@@ -136,6 +160,8 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	if goesOn == nil || a.Outcome != plan.Progressing || a.Deferred == nil {
 		goesOn = target
 	}
+	// Clusters that cannot be kept leave beside the change that goes on.
+	goesOn = changes.Minus(goesOn, changes.Minus(removed, voluntary))
 	for _, name := range voluntary {
 		if slices.Contains(target, name) && slices.Contains(goesOn, name) {
 			r.rt.Fatalf("%s is selected and leaves", name)
