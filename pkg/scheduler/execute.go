@@ -36,7 +36,9 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 
 func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	if a.Err = s.verifyEarlier(ctx, a); a.Err != nil {
-		s.unreserveStep(ctx, a)
+		if s.unreserveStep(ctx, a); a.Earlier != nil {
+			a.claim = a.Earlier.claim
+		}
 		return
 	}
 	if s.WriteRecordsBefore != nil {

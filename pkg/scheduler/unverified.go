@@ -80,9 +80,7 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1
 		a.Step.Writes = append(a.Step.Writes, write)
 	}
 	a.Err = nil
-	stored := a.claim
 	s.postBind(ctx, a)
-	s.storeClaim(a.Snapshot.Subject.Key(), a.claim, stored)
 	s.setPublished(a, a.published())
 }
 

@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // loseResponses has attempts write pages without getting a response.
@@ -51,6 +54,20 @@ func TestLostResponseOfAStep(t *testing.T) {
 	if got := d.records["p-3"]; got.Status.Phase != berthv1alpha1.PhasePublished || got.Spec.From != berthv1alpha1.Digest([]string{"b", "c", "x"}) ||
 		!slices.Equal(got.Spec.Added, []string{"y"}) || !slices.Equal(got.Spec.Removed, []string{"b"}) {
 		t.Errorf("the next change is %+v, %s", got.Spec, got.Status.Phase)
+	}
+}
+
+// TestLostResponseKeepsQuota: others must not get the quota of clusters that were published,
+// although the response was lost.
+func TestLostResponseKeepsQuota(t *testing.T) {
+	d := newDesk(t, ask(), "a", "b")
+	d.queue = &framework.QueueAdmission{Admitted: true, Limit: 2}
+	used := 0
+	d.scheduler.StoreQuota = func(_ types.NamespacedName, clusters int) { used = clusters }
+	d.loseResponses()
+	d.decideAgain()
+	if d.expect("p-decision-1: a b |  | "); used != 2 {
+		t.Errorf("quota in use: %d, want 2", used)
 	}
 }
 
