@@ -52,6 +52,14 @@ func TestReservationsEnd(t *testing.T) {
 			d.inv.Update(fixture.Cluster("c1").Set("s1").Obj())
 			d.leaveSet("c3")
 		},
+		"it is denied, and a removal alone failed": func(d *desk) {
+			d.x.answer, d.x.ofRevoked = refuses, framework.AsStatus(errHubDown)
+			d.leaveSet("c1")
+			_, _ = d.try()
+			d.x.answer, d.x.ofRevoked = nil, nil
+			d.inv.Update(fixture.Cluster("c1").Set("s1").Obj())
+			d.leaveSet("c3")
+		},
 		"the Placement becomes misconfigured": func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
 		},
@@ -77,6 +85,10 @@ func TestFailuresKeepReservations(t *testing.T) {
 		"Reserve waits":              func(d *desk) { d.fore.answer = awaits },
 		"Permit of the next change":  func(d *desk) { d.add("c4"); d.x.answer = broken },
 		"Reserve of the next change": func(d *desk) { d.add("c4"); d.fore.answer = broken },
+		"Permit of a removal alone": func(d *desk) {
+			d.x.answer, d.x.ofRevoked = refuses, framework.AsStatus(errHubDown)
+			d.leaveSet("c1")
+		},
 		"no decision": func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) {
 				pl.Annotations = map[string]string{v1alpha1.SelectionPolicyAnnotation: "missing"}
@@ -94,7 +106,7 @@ func TestFailuresKeepReservations(t *testing.T) {
 					t.Errorf("c3 counts %d", n)
 				}
 			}
-			d.x.answer, d.fore.answer, d.pages.refuse = nil, nil, nil
+			d.x.answer, d.x.ofRevoked, d.fore.answer, d.pages.refuse = nil, nil, nil, nil
 			d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = nil })
 			d.leaveSet("c3")
 			d.attemptUntilStable()

@@ -43,6 +43,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := alone.permitChange(ctx, m)
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
+	a.keepsReserved = a.keepsReserved || alone.keepsReserved
 	if p.KeepsReservation = a.Outcome.keepsReservation(); p.KeepsReservation && !a.in.Dry {
 		a.keepsReserved = true
 		a.reserveAgain(ctx)
