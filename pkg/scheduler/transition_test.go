@@ -13,6 +13,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/report"
 	"github.com/berth-dev/berth/test/fixture"
@@ -414,6 +415,11 @@ func TestChangeInProgressGoesOn(t *testing.T) {
 			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
 			joins(d)
 		}, "a b c x | [c x y z] | True/Held", berthv1alpha1.PhaseSuperseded, "a b c x | [c x y z] | True/Held", berthv1alpha1.PhaseSuperseded},
+		"a quota without room for the rest": {0, func(d *desk) {
+			d.inv.Delete(d.policy)
+			d.queue = &framework.QueueAdmission{Admitted: true, Limit: 2}
+			d.tier("silver", "c")
+		}, "x y |  | ", berthv1alpha1.PhaseSuperseded, "x y |  | ", berthv1alpha1.PhaseSuperseded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := governed(t, tc.number, nothing)

@@ -132,7 +132,11 @@ func (a *planner) resumesFirst(ctx context.Context, next, rest *Move) bool {
 }
 
 func (a *planner) makesProgress(t *framework.Transition) bool {
-	if t == nil || len(t.Added)+len(t.Removed) > 0 {
+	switch {
+	case t == nil:
+		// A quota may leave no room for what the rest would add.
+		return len(a.Change.Added)+len(a.Change.Removed) > 0
+	case len(t.Added)+len(t.Removed) > 0:
 		return true
 	}
 	return t.AwaitsReadiness && t.Paused == "" && !a.isStuck(t)
