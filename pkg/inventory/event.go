@@ -43,12 +43,14 @@ func (inv *Inventory) process(by client.Object, dispatch func(e *event)) []Key {
 	return e.affected.keys()
 }
 
-// processOwn processes a change made by Berth itself, of which its Placement need not be told. It
-// calls OnAffected with the others.
+// processOwn processes a change made by Berth itself, of which its Placement need not be told,
+// unless the object also has an edit of a user that no watch has shown yet. It calls OnAffected
+// with the others.
 func (inv *Inventory) processOwn(handle func(e *event)) {
 	affected := inv.process(nil, func(e *event) {
-		handle(e)
-		clear(e.affected)
+		if handle(e); e.changed == "" {
+			clear(e.affected)
+		}
 	})
 	if len(affected) > 0 && inv.options.OnAffected != nil {
 		inv.options.OnAffected(affected)

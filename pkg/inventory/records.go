@@ -61,7 +61,7 @@ func (t *recordTable) countProgressing(owner Key, n int) {
 // updateRecord adds the Placement to the affected ones if the approval changed. The controller
 // itself writes the rest of a record. If packed is not nil, it is kept instead of the object.
 func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord, e *event) {
-	old, answered := inv.records.byName[nameOf(object)], false
+	old, answered := inv.records.byName[nameOf(object)], object.Spec.Approval != nil
 	var before *berthv1alpha1.PlacementChange
 	if old != nil {
 		if before = old.whole(); earlier(object, before) {

@@ -262,6 +262,39 @@ func TestAssumeRecord(t *testing.T) {
 	}
 }
 
+// TestAssumeAnswer: an answer that Berth sees first in the response to its own write starts an
+// attempt, because the watch shows nothing new then.
+func TestAssumeAnswer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		known, answered bool
+		want            []inventory.Key
+	}{
+		"a status":             {known: true},
+		"a new record":         {},
+		"an answer":            {known: true, answered: true, want: []inventory.Key{plainKey}},
+		"a record with answer": {answered: true, want: []inventory.Key{plainKey}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []inventory.Key
+			inv := inventory.New(inventory.Options{OnAffected: func(keys []inventory.Key) { told = append(told, keys...) }})
+			fill(inv)
+			inv.Update(plainWith("u"))
+			if tc.known {
+				inv.Update(record("u", 3, 12, berthv1alpha1.PhaseHeld))
+			}
+			inv.Started()
+			written := record("u", 3, 14, berthv1alpha1.PhaseHeld)
+			if tc.answered {
+				written.Spec.Approval = &berthv1alpha1.ChangeApproval{Decision: berthv1alpha1.Approved, By: "ann"}
+			}
+			inv.AssumeRecord(written)
+			if diff := cmp.Diff(tc.want, told); diff != "" {
+				t.Errorf("affected (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestAssumeRecordBehindItsEvent: the object of the earlier watch event is kept.
 func TestAssumeRecordBehindItsEvent(t *testing.T) {
 	inv := recorded()
