@@ -158,7 +158,7 @@ func TestEventTimes(t *testing.T) {
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
 	attempt := func(outcome plan.Outcome, err error) *scheduler.Attempt {
 		pl := fixture.Placement("n", "p").Obj()
-		p := &plan.Plan{Decision: &decide.Decision{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}, Verdict: plan.Verdict{Outcome: outcome}}
+		p := &plan.Plan{Decision: &decide.Decision{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}, Outcome: outcome}
 		return &scheduler.Attempt{Plan: p, Done: scheduler.Done{Err: framework.AsStatus(err)}}
 	}
 	tests := map[string]struct {
@@ -474,7 +474,7 @@ func TestCount(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := &plan.Plan{Decision: &decide.Decision{Failure: tc.failure}, Verdict: plan.Verdict{Outcome: tc.outcome}}
+			p := &plan.Plan{Decision: &decide.Decision{Failure: tc.failure}, Outcome: tc.outcome}
 			got := changed(t, func() { countAttempt(&scheduler.Attempt{Plan: p, Done: tc.done}) }, attemptsTotal, decideFailures, cycleTimeouts, decisionWrites, publishFailures)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)

@@ -385,7 +385,7 @@ func TestStatusHasTheTimeOfScores(t *testing.T) {
 			pl := fixture.Placement("n", "p").Obj()
 			pl.Status.LastScoreUpdateTime, pl.Status.NumberOfSelectedClusters = tc.stored, 7
 			snapshot := &framework.Snapshot{Now: fixture.Now.Add(time.Millisecond), Subject: &framework.Subject{Placement: pl}}
-			a := &scheduler.Attempt{Plan: &plan.Plan{Verdict: plan.Verdict{Outcome: plan.Undecided}, Decision: &decide.Decision{
+			a := &scheduler.Attempt{Plan: &plan.Plan{Outcome: plan.Undecided, Decision: &decide.Decision{
 				Snapshot: snapshot, State: framework.NewCycleState(snapshot), Failure: framework.NewStatus(framework.Unschedulable, "parked"),
 			}}}
 			if !tc.withoutDecision {
