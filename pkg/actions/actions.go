@@ -23,20 +23,25 @@ const (
 	Suspend = "suspend"
 	Resume  = "resume"
 	Undo    = "undo"
+	Pin     = "pin"
 	Unpin   = "unpin"
 )
 
 // Verbs are all verbs.
-var Verbs = []string{Approve, Reject, Evict, Drain, Undrain, Suspend, Resume, Undo, Unpin}
+var Verbs = []string{Approve, Reject, Evict, Drain, Undrain, Suspend, Resume, Undo, Pin, Unpin}
 
 // Request says what to do.
 type Request struct {
 	Verb      string
 	Placement types.NamespacedName
 	Cluster   string
-	// Revision is that of the change to approve or reject, 0 for the one that is held; or that to
-	// which undo returns, 0 for the newest one with other clusters.
+	// Revision is that of the change to approve or reject, 0 for the one that is held; that to which
+	// undo returns, 0 for the one before the newest edit of the spec; or that of pin, 0 for the
+	// published one.
 	Revision int64
+	// AllowFewer permits undo and pin to lead to fewer clusters than are published, and pin to lead
+	// to a part of the clusters of the revision.
+	AllowFewer bool
 	// Change is the name of the PlacementChange that the user saw. It must be the one that approve
 	// or reject would answer without it. Empty for any.
 	Change string
@@ -61,14 +66,20 @@ type Prepared struct {
 	Record *berthv1alpha1.PlacementChange
 	// Users are the Placements that have the cluster to drain or undrain, sorted.
 	Users []string
+	// SpecChanges are the changes of the Placement's spec, such as "numberOfClusters: 2 → 8".
+	SpecChanges []string
 	// Object is the object as it will be, for a comparison of decisions. If the hub chooses its
 	// name, it has one that is not in use. Resume deletes it.
 	Object client.Object
 
 	write func(ctx context.Context) (client.Object, error)
+	// Check compares published, the clusters that are published, and wanted, those of the revision
+	// to which undo or pin leads, with a preview. number is numberOfClusters then; nil without it.
+	published, wanted []string
+	number            *int32
 }
 
-// Do writes what was prepared. It returns the written object.
+// Do writes what was prepared. It returns the written object. Undo and Pin must pass Check first.
 func (p *Prepared) Do(ctx context.Context) (client.Object, error) { return p.write(ctx) }
 
 // Prepare reads the hub and returns what the request would do, or why it cannot be done. It writes
@@ -77,7 +88,7 @@ func Prepare(ctx context.Context, hub client.Client, r Request) (*Prepared, erro
 	p := &Prepared{Request: r}
 	prepare, known := map[string]func(context.Context, client.Client) error{
 		Approve: p.answer, Reject: p.answer, Evict: p.evict, Drain: p.drain, Undrain: p.drain,
-		Suspend: p.suspend, Resume: p.suspend, Undo: p.pin, Unpin: p.pin,
+		Suspend: p.suspend, Resume: p.suspend, Undo: p.undo, Pin: p.pin, Unpin: p.unpin,
 	}[r.Verb]
 	if !known {
 		return nil, fmt.Errorf("the action %q is not known", r.Verb)

@@ -21,8 +21,11 @@ func (r Request) Command() string {
 	if r.Verb == Evict {
 		words = append(words, "--cluster", ShellQuote(r.Cluster))
 	}
-	if r.Verb == Undo && r.Revision > 0 {
+	if NeedsPreview(r.Verb) && r.Revision > 0 {
 		words = append(words, "--revision", fmt.Sprint(r.Revision))
+	}
+	if r.AllowFewer {
+		words = append(words, "--allow-fewer")
 	}
 	return strings.Join(words, " ")
 }

@@ -47,6 +47,9 @@ func TestCommandAndPermissions(t *testing.T) {
 		"kubectl placement undo web -n shop --revision 7": {Request{Verb: Undo, Placement: web, Revision: 7}, []string{
 			"patch placements in namespace shop", "get placements in namespace shop", "list placementchanges in namespace shop",
 			"list placementdecisions in namespace shop"}},
+		"kubectl placement pin web -n shop --revision 7 --allow-fewer": {Request{Verb: Pin, Placement: web, Revision: 7, AllowFewer: true}, []string{
+			"patch placements in namespace shop", "get placements in namespace shop", "list placementchanges in namespace shop",
+			"list placementdecisions in namespace shop"}},
 		"kubectl placement unpin web -n shop": {Request{Verb: Unpin, Placement: web},
 			[]string{"patch placements in namespace shop", "get placements in namespace shop"}},
 	} {

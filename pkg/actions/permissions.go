@@ -53,7 +53,7 @@ func (r Request) Needs() []Permission {
 		return []Permission{own("create", "disruptionpolicies"), own("get", "disruptionpolicies"), placement, records}
 	case Resume:
 		return []Permission{own("delete", "disruptionpolicies"), own("get", "disruptionpolicies"), placement, records}
-	case Undo:
+	case Undo, Pin:
 		return []Permission{ocm("patch", "placements"), placement, records, pages}
 	case Unpin:
 		return []Permission{ocm("patch", "placements"), placement}

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,15 +54,24 @@ func (v *Viewer) act(ctx context.Context, r ActRequest) (*ActAnswer, error) {
 	if err != nil {
 		return nil, refused(err)
 	}
+	answer := &ActAnswer{Question: prepared.Question, Spec: prepared.SpecChanges}
+	var refusal error
+	if needs := actions.NeedsPreview(r.Verb); needs || !r.Confirmed {
+		answer.Diff, answer.Note, refusal, err = v.effect(ctx, prepared)
+		switch {
+		case needs && (err != nil || refusal != nil && r.Confirmed):
+			return nil, fmt.Errorf("%w: %w", errRefused, cmp.Or(err, refusal))
+		case err != nil:
+			answer.Note = "What would change is not known: " + err.Error()
+		case refusal != nil:
+			answer.Refused = refusal.Error()
+		}
+	}
 	if r.Confirmed {
 		if _, err := prepared.Do(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Verb, err)
 		}
 		return &ActAnswer{Done: prepared.Done}, nil
-	}
-	answer := &ActAnswer{Question: prepared.Question}
-	if answer.Diff, answer.Note, err = v.effect(ctx, prepared); err != nil {
-		answer.Note = "What would change is not known: " + err.Error()
 	}
 	return answer, nil
 }
@@ -92,10 +102,10 @@ func requestOf(r ActRequest) (actions.Request, error) {
 		return request, fmt.Errorf("change: %w: %s needs %s", errInvalid, r.Verb, needed(answers, "the name of the change that was shown"))
 	case !answers && r.Comment != "":
 		return request, fmt.Errorf("comment: %w: only approve and reject have one", errInvalid)
-	case r.Revision < 0 || r.Revision != 0 && r.Verb != actions.Undo:
-		return request, fmt.Errorf("revision: %w: only undo has one", errInvalid)
-	case r.Verb == actions.Undo && r.Confirmed && r.Revision == 0:
-		return request, fmt.Errorf("revision: %w: undo needs the revision that was shown", errInvalid)
+	case r.Revision < 0 || r.Revision != 0 && !actions.NeedsPreview(r.Verb):
+		return request, fmt.Errorf("revision: %w: only undo and pin have one", errInvalid)
+	case actions.NeedsPreview(r.Verb) && r.Confirmed && r.Revision == 0:
+		return request, fmt.Errorf("revision: %w: %s needs the revision that was shown", errInvalid, r.Verb)
 	}
 	return request, nil
 }
@@ -108,68 +118,86 @@ func needed(it bool, what string) string {
 }
 
 // effect returns how an action changes decisions, or a note why there is nothing to compare.
-func (v *Viewer) effect(ctx context.Context, p *actions.Prepared) (*simulator.Comparison, string, error) {
-	switch p.Verb {
-	case actions.Approve:
-		return publication(p.Record)
-	case actions.Reject:
-		return nil, fmt.Sprintf("Change %d is not published: the %d clusters to add and %d to remove stay as they are.",
-			p.Record.Spec.Revision, p.Record.Spec.AddedCount, p.Record.Spec.RemovedCount), nil
-	case actions.Suspend:
-		note := "No change of the Placement is published until it is resumed, except forced removals."
-		if p.Record != nil {
-			note += fmt.Sprintf(" Change %d stops where it is.", p.Record.Spec.Revision)
-		}
-		return nil, note, nil
-	case actions.Resume:
-		if p.Record == nil {
-			return nil, "No change is open. Later changes are published.", nil
-		}
-		return publication(p.Record)
+// refusal is why the action must not be done.
+func (v *Viewer) effect(ctx context.Context, p *actions.Prepared) (comparison *simulator.Comparison, note string, refusal, err error) {
+	if comparison, note, known := publicationOf(p); known {
+		return comparison, note, nil, nil
 	}
 	var objects simulator.Objects
 	var now time.Time
-	err := v.Live.use(func(w *world, _ int64) error {
+	err = v.Live.use(func(w *world, _ int64) error {
 		if !v.Live.scope.whole() {
-			return errors.New("it needs permission to list the whole fleet")
+			return actions.ErrNoPreview
 		}
 		objects, now = objectsOf(w.inventory), w.now()
 		return nil
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	var comparison *simulator.Comparison
 	err = withSlots(ctx, []chan struct{}{v.slots}, func() error {
-		comparison, err = effectOn(ctx, objects, p, now, v.options)
+		comparison, refusal, err = effectOn(ctx, objects, p, now, v.options)
 		return err
 	})
-	return comparison, "", err
+	return comparison, "", refusal, err
 }
 
-// effectOn returns how an action changes the decisions on objects.
-func effectOn(ctx context.Context, objects simulator.Objects, p *actions.Prepared, now time.Time, o simulator.Options) (*simulator.Comparison, error) {
-	if !actions.OnPlacement(p.Verb) {
-		comparison, _, err := compare(ctx, objects, []objectChange{{object: p.Object}}, now, o, nil)
-		return comparison, err
+// publicationOf returns the effect of an action that decides nothing; known is false for others.
+func publicationOf(p *actions.Prepared) (comparison *simulator.Comparison, note string, known bool) {
+	switch p.Verb {
+	case actions.Approve:
+		comparison, note = publication(p.Record)
+		return comparison, note, true
+	case actions.Reject:
+		return nil, fmt.Sprintf("Change %d is not published: the %d clusters to add and %d to remove stay as they are.",
+			p.Record.Spec.Revision, p.Record.Spec.AddedCount, p.Record.Spec.RemovedCount), true
+	case actions.Suspend:
+		note := "No change of the Placement is published until it is resumed, except forced removals."
+		if p.Record != nil {
+			note += fmt.Sprintf(" Change %d stops where it is.", p.Record.Spec.Revision)
+		}
+		return nil, note, true
+	case actions.Resume:
+		if p.Record == nil {
+			return nil, "No change is open. Later changes are published.", true
+		}
+		comparison, note = publication(p.Record)
+		return comparison, note, true
 	}
+	return nil, "", false
+}
+
+// effectOn returns how an action changes the decisions on objects. refusal is why it must not be
+// done.
+func effectOn(
+	ctx context.Context, objects simulator.Objects, p *actions.Prepared, now time.Time, o simulator.Options,
+) (comparison *simulator.Comparison, refusal, err error) {
+	if !actions.OnPlacement(p.Verb) {
+		comparison, _, err = compare(ctx, objects, []objectChange{{object: p.Object}}, now, o, nil)
+		return comparison, nil, err
+	}
+	o.Alone = true
 	before, err := simulator.New(ctx, objects, now, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// New does not look at ctx.
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 	after, err := simulator.New(ctx, objects.Overlay(simulator.Objects{p.Object}, now), now, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return simulator.CompareOnly(ctx, before, after, []types.NamespacedName{p.Placement}, nil)
+	comparison, err = simulator.CompareOnly(ctx, before, after, []types.NamespacedName{p.Placement}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return comparison, p.Check(ctx, after), nil
 }
 
 // publication is what the publication of a change does.
-func publication(record *berthv1alpha1.PlacementChange) (*simulator.Comparison, string, error) {
+func publication(record *berthv1alpha1.PlacementChange) (*simulator.Comparison, string) {
 	added, removed, err := changes.Lists(record)
 	note := ""
 	if err != nil {
@@ -184,7 +212,7 @@ func publication(record *berthv1alpha1.PlacementChange) (*simulator.Comparison, 
 			Before: before, After: int(record.Spec.Clusters), Added: added, Removed: removed,
 		}},
 		OutOfDate: []simulator.OutOfDate{},
-	}, note, nil
+	}, note
 }
 
 // placementOffers are the actions on a Placement that make sense now.
@@ -211,7 +239,7 @@ func (w *world) placementOffers(subject *framework.Subject) []actions.Request {
 	}
 	if _, pinned := pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation]; pinned {
 		offer(actions.Request{Verb: actions.Unpin})
-	} else if revision := actions.ToUndo(subject.Key(), history, has); revision > 0 {
+	} else if revision := actions.ToUndo(pl, history, has); revision > 0 {
 		offer(actions.Request{Verb: actions.Undo, Revision: revision})
 	}
 	return offers

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// acting has a Placement with a held change from c3 to c2, after an earlier one.
+// acting has a Placement with a held change from c3 to c2, after an edit of its predicates.
 func acting(t *testing.T) simulator.Objects {
 	t.Helper()
 	objects := small()
@@ -45,13 +45,16 @@ func acting(t *testing.T) simulator.Objects {
 	for revision, step := range []struct {
 		from, to []string
 		phase    berthv1alpha1.ChangePhase
+		before   string
 	}{
-		{nil, []string{"c1"}, berthv1alpha1.PhasePublished},
-		{[]string{"c1"}, []string{"c3", "gone"}, berthv1alpha1.PhasePublished},
-		{[]string{"c3", "gone"}, []string{"c2"}, berthv1alpha1.PhaseHeld},
+		{nil, []string{"c1"}, berthv1alpha1.PhasePublished, ""},
+		{[]string{"c1"}, []string{"c3", "gone"}, berthv1alpha1.PhasePublished,
+			`{"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"name":"c1"}}}}]}`},
+		{[]string{"c3", "gone"}, []string{"c2"}, berthv1alpha1.PhaseHeld, ""},
 	} {
 		change := changes.NewChange(step.from, step.to)
 		change.Cause, change.Generation = "Placement: spec", held.Generation
+		change.Before = step.before
 		record, err := changes.NewRecord(held, 0, int64(revision+1), change)
 		if err != nil {
 			t.Fatal(err)
@@ -180,11 +183,11 @@ func TestAct(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		body               string
-		code               int
-		question, want     string
-		diff               *simulator.Comparison
-		lacks, note, error string
+		body                        string
+		code                        int
+		question, want              string
+		diff                        *simulator.Comparison
+		lacks, note, error, refused string
 	}{
 		"approve": {body: `{"verb":"approve","placement":"ns/held","change":"held-3"}`, question: "Approve change 3 of Placement ns/held?",
 			diff: moved("c2", "c3 gone")},
@@ -197,14 +200,21 @@ func TestAct(t *testing.T) {
 		"evict": {body: `{"verb":"evict","placement":"ns/held","cluster":"c3"}`, question: "Evict cluster c3 from Placement ns/held?"},
 		"evict a cluster that it does not have": {body: `{"verb":"evict","placement":"ns/held","cluster":"c1"}`, code: http.StatusConflict,
 			error: "does not have cluster c1"},
-		"drain":          {body: `{"verb":"drain","cluster":"c2"}`, question: "Drain ManagedCluster c2?", diff: moved("", "c2")},
-		"undrain":        {body: `{"verb":"undrain","cluster":"c2"}`, code: http.StatusConflict, error: "nothing to undrain"},
-		"suspend":        {body: `{"verb":"suspend","placement":"ns/held"}`, question: "Suspend Placement ns/held?", note: "Change 3 stops"},
-		"resume":         {body: `{"verb":"resume","placement":"ns/held"}`, code: http.StatusConflict, error: "nothing to resume"},
-		"undo":           {body: `{"verb":"undo","placement":"ns/held","revision":1}`, question: "Return Placement ns/held to revision 1 and pin it?"},
+		"drain":   {body: `{"verb":"drain","cluster":"c2"}`, question: "Drain ManagedCluster c2?", diff: moved("", "c2")},
+		"undrain": {body: `{"verb":"undrain","cluster":"c2"}`, code: http.StatusConflict, error: "nothing to undrain"},
+		"suspend": {body: `{"verb":"suspend","placement":"ns/held"}`, question: "Suspend Placement ns/held?", note: "Change 3 stops"},
+		"resume":  {body: `{"verb":"resume","placement":"ns/held"}`, code: http.StatusConflict, error: "nothing to resume"},
+		"undo": {body: `{"verb":"undo","placement":"ns/held","revision":1}`, question: "Restore the spec of Placement ns/held from revision 1?",
+			refused: "undo is refused: Placement ns/held would have 1 clusters, and 2 are published"},
+		"undo that is refused": {body: `{"verb":"undo","placement":"ns/held","revision":1,"confirmed":true}`, code: http.StatusConflict,
+			error: "undo is refused: Placement ns/held would have 1 clusters"},
 		"undo something": {body: `{"verb":"undo","placement":"ns/held","confirmed":true}`, code: http.StatusBadRequest, error: "the revision that was shown"},
-		"unpin":          {body: `{"verb":"unpin","placement":"ns/held"}`, code: http.StatusConflict, error: "is not pinned"},
-		"no Placement":   {body: `{"verb":"unpin","placement":"ns/nothing"}`, code: http.StatusConflict, error: "there is no Placement ns/nothing"},
+		"pin": {body: `{"verb":"pin","placement":"ns/held","revision":1}`, question: "Pin Placement ns/held to revision 1?",
+			refused: "pin is refused: Placement ns/held would not have the clusters of revision 1 but 0 of its 1; without c1 (Predicate: "},
+		"pin that is refused": {body: `{"verb":"pin","placement":"ns/held","revision":1,"confirmed":true}`, code: http.StatusConflict,
+			error: "pin is refused: "},
+		"unpin":        {body: `{"verb":"unpin","placement":"ns/held"}`, code: http.StatusConflict, error: "is not pinned"},
+		"no Placement": {body: `{"verb":"unpin","placement":"ns/nothing"}`, code: http.StatusConflict, error: "there is no Placement ns/nothing"},
 		"without permission": {body: `{"verb":"evict","placement":"ns/held","cluster":"c3"}`, lacks: "create placementevictions", code: http.StatusConflict,
 			error: "You need: create placementevictions in namespace ns"},
 	} {
@@ -216,7 +226,8 @@ func TestAct(t *testing.T) {
 				Error string `json:"error"`
 			}{}
 			read(t, w, max(tc.code, http.StatusOK), &answer)
-			if answer.Question != tc.question || !strings.Contains(answer.Error, tc.error) || (answer.Error == "") != (tc.error == "") || !strings.Contains(answer.Note, tc.note) {
+			if answer.Question != tc.question || !strings.Contains(answer.Error, tc.error) || (answer.Error == "") != (tc.error == "") || !strings.Contains(answer.Note, tc.note) ||
+				!strings.Contains(answer.Refused, tc.refused) || (answer.Refused == "") != (tc.refused == "") {
 				t.Errorf("got %+v", answer)
 			}
 			if tc.diff != nil {
@@ -230,7 +241,11 @@ func TestAct(t *testing.T) {
 					t.Errorf("the diff (-want +got):\n%s", diff)
 				}
 			}
-			if approvalOf(t, hub) != "" {
+			pl := &v1alpha1.Placement{}
+			if err := hub.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "held"}, pl); err != nil {
+				t.Fatal(err)
+			}
+			if approvalOf(t, hub) != "" || len(pl.Annotations) > 0 || pl.Spec.Predicates[0].RequiredClusterSelector.LabelSelector.MatchLabels["name"] != "c2" {
 				t.Error("it was written")
 			}
 		})
@@ -267,6 +282,25 @@ func TestActionsOfDetails(t *testing.T) {
 		}
 		if command != want {
 			t.Errorf("%s: got %q, want %q", path, command, want)
+		}
+	}
+}
+
+// TestActWithoutFleet: what cannot be previewed is not done.
+func TestActWithoutFleet(t *testing.T) {
+	for _, verb := range []string{"undo", "pin"} {
+		s, hub := newActingServer(t)
+		s.viewer.Live.scope = scope{namespace: "ns"}
+		answer := struct {
+			Error string `json:"error"`
+		}{}
+		read(t, postTo(s, "api/act", `{"verb":"`+verb+`","placement":"ns/held","revision":1,"confirmed":true}`, nil), http.StatusConflict, &answer)
+		if !strings.Contains(answer.Error, "without the role berth-fleet-viewer") {
+			t.Errorf("%s: %s", verb, answer.Error)
+		}
+		pl := &v1alpha1.Placement{}
+		if err := hub.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "held"}, pl); err != nil || len(pl.Annotations) > 0 {
+			t.Errorf("%s: %v, annotations %v", verb, err, pl.Annotations)
 		}
 	}
 }

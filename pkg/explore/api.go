@@ -185,7 +185,7 @@ type Scores struct {
 }
 
 // Action is something that the viewer could do: approve, reject, evict, drain, undrain, suspend,
-// resume, undo or unpin.
+// resume, undo, pin or unpin.
 type Action struct {
 	Verb string `json:"verb"`
 	// Change and Revision are those to send in ActRequest.
@@ -206,7 +206,7 @@ type ActRequest struct {
 	Cluster   string `json:"cluster,omitempty"`
 	// Change is the name of the PlacementChange to approve or reject, as the viewer saw it.
 	Change string `json:"change,omitempty"`
-	// Revision is that to which undo returns; 0 for the newest one with other clusters.
+	// Revision is that to which undo returns or pin pins, 0 for the default of the command.
 	Revision int64 `json:"revision,omitempty"`
 	// Comment is kept with an approval or rejection.
 	Comment string `json:"comment,omitempty"`
@@ -220,6 +220,9 @@ type ActAnswer struct {
 	Question string                `json:"question,omitempty"`
 	Diff     *simulator.Comparison `json:"diff,omitempty"`
 	Note     string                `json:"note,omitempty"`
+	// Spec are the changes of the Placement's spec. Refused is why the action cannot be done.
+	Spec    []string `json:"spec,omitempty"`
+	Refused string   `json:"refused,omitempty"`
 	// Done says what was done.
 	Done string `json:"done,omitempty"`
 }

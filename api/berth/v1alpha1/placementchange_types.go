@@ -16,10 +16,17 @@ const PinnedRevisionAnnotation = "berth.dev/pinned-revision"
 const (
 	// MaxListedClusters is the maximum length of spec.added, spec.removed and spec.returned.
 	MaxListedClusters = 1000
+	// MaxBeforeBytes is the maximum size of spec.before.
+	MaxBeforeBytes = 16 << 10
 	// MaxDeltaBytes is the maximum size of spec.delta, compressed; etcd accepts objects of up to
 	// 1.5 MiB.
 	MaxDeltaBytes = 700 << 10
 )
+
+// EditedByAnnotation is who edited the spec or an annotation of Berth on a Placement last, and
+// when: the time and the user name, with a space between. The admission policy berth-record-editor
+// writes it.
+const EditedByAnnotation = "berth.dev/edited-by"
 
 // PlacementChange is the record of one change of a Placement's published decision. Berth creates
 // it; users write only spec.approval. The Placement owns it.
@@ -50,7 +57,7 @@ type PlacementChange struct {
 
 // PlacementChangeSpec describes a change.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.edited) == has(oldSelf.edited) && has(self.returned) == has(oldSelf.returned) && has(self.removals) == has(oldSelf.removals) && has(self.publishedGeneration) == has(oldSelf.publishedGeneration) && has(self.forced) == has(oldSelf.forced) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue)",message="spec is immutable except for approval"
+// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.edited) == has(oldSelf.edited) && has(self.returned) == has(oldSelf.returned) && has(self.removals) == has(oldSelf.removals) && has(self.publishedGeneration) == has(oldSelf.publishedGeneration) && has(self.forced) == has(oldSelf.forced) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue) && has(self.before) == has(oldSelf.before) && has(self.by) == has(oldSelf.by)",message="spec is immutable except for approval"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || (has(self.approval) && (self.approval == oldSelf.approval || (oldSelf.approval.decision == 'Rejected' && self.approval.decision == 'Approved')))",message="spec.approval is set once; only Rejected may become Approved"
 type PlacementChangeSpec struct {
 	// placement is the name of the Placement, in the same namespace.
@@ -155,11 +162,27 @@ type PlacementChangeSpec struct {
 	Removals []MergedRemoval `json:"removals,omitempty"`
 
 	// cause is the trigger of the change in one line, for example "ManagedCluster store004: labels"
-	// or "Placement: spec".
+	// or "Placement: numberOfClusters: 8 → 2".
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Cause string `json:"cause"`
+
+	// by is who made the edit of the Placement that the change follows: the user, if the admission
+	// policy berth-record-editor is installed, else the field manager.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	By string `json:"by,omitempty"`
+
+	// before has the fields of the Placement's spec that an edit changed, as they were for the
+	// clusters before the change: a JSON object, null for an absent field. kubectl placement undo
+	// restores them. Absent if the change follows no edit of the spec, if the spec before it is not
+	// known, and above 16 KiB.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16384
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Before string `json:"before,omitempty"`
 
 	// placementGeneration is the metadata.generation of the Placement that the change was decided
 	// for.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
@@ -56,14 +57,21 @@ func (o *effectOptions) connect(ctx context.Context, arg string) (client.Client,
 	return hub, ref.NamespacedName, err
 }
 
-// show prints how the decision of a Placement changes with an object.
-func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, key types.NamespacedName, object client.Object) error {
+// show prints how the decision of a Placement changes with an action, and returns an error if the
+// action must not be done. Without permission to list the fleet, only some actions can be done.
+func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, action *actions.Prepared) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	for _, line := range action.SpecChanges {
+		say(out, "Spec: %s\n", line)
+	}
 	progress := startProgress(cmd.ErrOrStderr())
 	defer progress.stop()
 	progress.say("reading the hub")
-	comparison, err := o.compare(ctx, hub, key, object)
+	comparison, refusal, err := o.compare(ctx, hub, action)
 	progress.stop()
+	if apierrors.IsForbidden(err) && actions.NeedsPreview(action.Verb) {
+		return fmt.Errorf("%s is refused: %w: %w", action.Verb, actions.ErrNoPreview, err)
+	}
 	if apierrors.IsForbidden(err) {
 		return say(out, "The change is not shown: %v\n", err)
 	}
@@ -74,33 +82,42 @@ func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, key types.Na
 		say(out, "Misconfigured: %s: %s\n", m.Placement, m.Message)
 	}
 	if len(comparison.Changes) == 0 {
-		return say(out, "The decision of Placement %s does not change.\n", key)
+		say(out, "The decision of Placement %s does not change.\n", action.Placement)
+	} else if err := changeTable(comparison, false).print(out, colourful(out)); err != nil {
+		return err
 	}
-	return changeTable(comparison, false).print(out, colourful(out))
+	return refusal
 }
 
-// compare decides a Placement without and with an object.
-func (o *effectOptions) compare(ctx context.Context, hub client.Client, key types.NamespacedName, object client.Object) (*simulator.Comparison, error) {
+// compare decides a Placement without and with the object of an action. refusal is why the action
+// must not be done.
+func (o *effectOptions) compare(
+	ctx context.Context, hub client.Client, action *actions.Prepared,
+) (comparison *simulator.Comparison, refusal, err error) {
 	configuration, err := loadConfig(ctx, o.config, o.plugins)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	objects, err := readHub(ctx, hub)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now := time.Now()
-	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
+	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins, Alone: true}
 	before, err := simulator.New(ctx, objects, now, with)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	after, err := simulator.New(ctx, objects.Overlay(simulator.Objects{object}, now), now, with)
+	after, err := simulator.New(ctx, objects.Overlay(simulator.Objects{action.Object}, now), now, with)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return simulator.CompareOnly(ctx, before, after, []types.NamespacedName{key}, nil)
+	comparison, err = simulator.CompareOnly(ctx, before, after, []types.NamespacedName{action.Placement}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return comparison, action.Check(ctx, after), nil
 }

@@ -70,7 +70,7 @@ func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.show(cmd, hub, key, action.Object); err != nil {
+	if err := o.show(cmd, hub, action); err != nil {
 		return err
 	}
 	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {

@@ -100,6 +100,7 @@ func verbs(o options) []*cobra.Command {
 		newSimulateCommand(o.plugins),
 		newStatusCommand(),
 		newTopCommand(),
+		newPinCommand(o.plugins),
 		newUndoCommand(o.plugins),
 		newUnpinCommand(o.plugins),
 		newVersionCommand(),

@@ -8,41 +8,67 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-type undoOptions struct {
+// revisionOptions are those of undo, pin and unpin.
+type revisionOptions struct {
 	effectOptions
-	unpin    bool
-	revision int64
+	verb       string
+	revision   int64
+	allowFewer bool
 }
 
+// previewHelp describes what undo and pin have in common.
+const previewHelp = `The command shows the change first, as diff does, and asks. It is refused if the Placement would not have the
+clusters of the revision, and says which differ and why, and without permission to list the fleet (role berth-fleet-viewer). The change is
+published as any other: DisruptionPolicies apply. `
+
 func newUndoCommand(plugins framework.Registry) *cobra.Command {
-	o := undoOptions{effectOptions: effectOptions{plugins: plugins}}
+	o := revisionOptions{effectOptions: effectOptions{plugins: plugins}, verb: actions.Undo}
 	cmd := &cobra.Command{
 		Use:   "undo [TYPE/]NAME [-n NAMESPACE] [--revision N]",
-		Short: "Return to the clusters of an earlier revision, and stay there",
-		Long: `Return to the clusters of an earlier revision, and stay there.
+		Short: "Restore the spec of a Placement before an edit",
+		Long: `Restore the spec of a Placement before an edit.
 
-The command pins the Placement: it sets the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + `. While the Placement is pinned, it has those clusters of
-the revision that still qualify, at most numberOfClusters, and no others. The change is published as any other: DisruptionPolicies apply.
-unpin ends that. Without --revision it is the newest revision with other clusters than those that are published now; history lists the
-revisions. ` + effectHelp + placementHelp + `Needs permission to get and patch placements, and to list
+The command writes the spec for which the clusters of a revision were decided. Without --revision it is the revision before the newest edit of
+the spec, which must have clusters; history lists the revisions. ` + previewHelp + placementHelp + `Needs permission to get and patch placements, and to list
 placementchanges and placementdecisions.`,
 		Example: `  berth undo web -n shop
-  berth undo web -n shop --revision 16 --yes`,
+  berth undo web -n shop --revision 16 --allow-fewer --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
 	o.finish(cmd)
-	cmd.Flags().Int64Var(&o.revision, "revision", 0, "a Published revision of the history (default: the newest one with other clusters)")
+	o.addRevision(cmd, "a Published revision of the history (default: the one before the newest edit of the spec)",
+		"also if the revision has fewer clusters than are published now")
+	return cmd
+}
+
+func newPinCommand(plugins framework.Registry) *cobra.Command {
+	o := revisionOptions{effectOptions: effectOptions{plugins: plugins}, verb: actions.Pin}
+	cmd := &cobra.Command{
+		Use:   "pin [TYPE/]NAME [-n NAMESPACE] [--revision N]",
+		Short: "Keep the clusters of a revision, or return to them",
+		Long: `Keep the clusters of a revision, or return to them.
+
+The command sets the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + `. While it is set, the Placement has those clusters of the revision that qualify,
+at most numberOfClusters, and no others. unpin ends that. ` + previewHelp + placementHelp + `Needs permission to get and patch placements, and to list
+placementchanges and placementdecisions.`,
+		Example: `  berth pin web -n shop
+  berth pin web -n shop --revision 16 --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
+	}
+	o.finish(cmd)
+	o.addRevision(cmd, "a Published revision of the history (default: the one that is published now)",
+		"also with fewer clusters than are published now, and without those of the revision that do not qualify")
 	return cmd
 }
 
 func newUnpinCommand(plugins framework.Registry) *cobra.Command {
-	o := undoOptions{effectOptions: effectOptions{plugins: plugins}, unpin: true}
+	o := revisionOptions{effectOptions: effectOptions{plugins: plugins}, verb: actions.Unpin}
 	cmd := &cobra.Command{
 		Use:   "unpin [TYPE/]NAME [-n NAMESPACE]",
 		Short: "End the pin of a Placement, so that other clusters can be selected",
 		Long: `End the pin of a Placement, so that other clusters can be selected.
 
-The command removes the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + `, which undo sets. ` + effectHelp + placementHelp + `Needs permission to get and patch placements.`,
+The command removes the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + `, which pin sets. ` + effectHelp + placementHelp + `Needs permission to get and patch placements.`,
 		Example: `  berth unpin web -n shop
   berth unpin web -n shop --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
@@ -51,7 +77,12 @@ The command removes the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + 
 	return cmd
 }
 
-func (o *undoOptions) run(cmd *cobra.Command, arg string) error {
+func (o *revisionOptions) addRevision(cmd *cobra.Command, revision, allowFewer string) {
+	cmd.Flags().Int64Var(&o.revision, "revision", 0, revision)
+	cmd.Flags().BoolVar(&o.allowFewer, "allow-fewer", false, allowFewer)
+}
+
+func (o *revisionOptions) run(cmd *cobra.Command, arg string) error {
 	if o.revision < 0 || cmd.Flags().Changed("revision") && o.revision == 0 {
 		return usagef("--revision: %d is not the number of a revision", o.revision)
 	}
@@ -60,15 +91,11 @@ func (o *undoOptions) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	verb := actions.Undo
-	if o.unpin {
-		verb = actions.Unpin
-	}
-	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: verb, Placement: key, Revision: o.revision})
+	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: o.verb, Placement: key, Revision: o.revision, AllowFewer: o.allowFewer})
 	if err != nil {
 		return err
 	}
-	if err := o.show(cmd, hub, key, action.Object); err != nil {
+	if err := o.show(cmd, hub, action); err != nil {
 		return err
 	}
 	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {

@@ -34,7 +34,7 @@ func TestSharedVerbs(t *testing.T) {
 	if diff := cmp.Diff(berth, plugin); diff != "" {
 		t.Errorf("berth and kubectl placement differ (-berth +plugin):\n%s", diff)
 	}
-	for _, verb := range []string{"approve", "diff", "drain", "evict", "explain", "history", "reject", "resume", "simulate", "status", "suspend", "top", "undo", "undrain", "unpin"} {
+	for _, verb := range []string{"approve", "diff", "drain", "evict", "explain", "history", "pin", "reject", "resume", "simulate", "status", "suspend", "top", "undo", "undrain", "unpin"} {
 		if _, found := plugin[verb]; !found {
 			t.Errorf("there is no %s", verb)
 		}

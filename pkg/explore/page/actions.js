@@ -11,6 +11,8 @@ import { store } from "./store.js";
 const COMMENTED = ["approve", "reject"];
 const ON_CLUSTER = ["evict", "drain", "undrain"];
 const ON_CLUSTER_ONLY = ["drain", "undrain"];
+// Their button is not highlighted: they go back.
+const PLAIN = ["undo", "pin"];
 
 /** @param {string} verb */
 const title = (verb) => verb.charAt(0).toUpperCase() + verb.slice(1);
@@ -57,7 +59,7 @@ function confirm(action, target, opener) {
   const body = make("div", "body", make("p", "quiet", "Deciding what would change…"));
   body.setAttribute("aria-live", "polite");
   const cancel = button("Cancel", () => dialog.close(), "cancel");
-  const yes = button(title(action.verb), () => act(), "yes");
+  const yes = button(title(action.verb), () => act(), PLAIN.includes(action.verb) ? "act" : "yes");
   yes.disabled = true;
   const footer = make("div", "buttons", yes, cancel);
   dialog.append(heading, body, footer);
@@ -98,10 +100,11 @@ function confirm(action, target, opener) {
   cancel.focus();
   post("api/act", request(false)).then((/** @type {ActAnswer} */ answer) => {
     fill(body,
-      make("p", "question", answer.question), answer.note && make("p", "", answer.note), answer.diff && comparisonTable(answer.diff), ...(answer.diff ? consequences(answer.diff) : []),
+      make("p", "question", answer.question), ...(answer.spec || []).map((line) => make("p", "", "Spec: " + line)), answer.note && make("p", "", answer.note), answer.diff && comparisonTable(answer.diff), ...(answer.diff ? consequences(answer.diff) : []),
       COMMENTED.includes(action.verb) && make("label", "", "Comment, which is kept with the change", comment),
       make("p", "quiet", "The same on the command line:"), code(action.command));
-    yes.disabled = false;
+    if (answer.refused) failed(new Error(answer.refused));
+    yes.disabled = !!answer.refused;
   }, (error) => body.replaceChildren(failure("", error)));
 }
 

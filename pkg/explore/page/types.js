@@ -177,7 +177,7 @@
  * @property {string} [comment]
  * @property {boolean} confirmed
  */
-/** @typedef {{question?: string, diff?: Comparison, note?: string, done?: string}} ActAnswer */
+/** @typedef {{question?: string, diff?: Comparison, note?: string, spec?: string[], refused?: string, done?: string}} ActAnswer */
 
 /**
  * @typedef {object} Edit

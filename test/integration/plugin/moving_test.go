@@ -100,30 +100,35 @@ $`))
 	})
 })
 
-var _ = Describe("undo and unpin", func() {
-	It("return to the clusters of an earlier revision and stay there, until it is unpinned", func(ctx SpecContext) {
+var _ = Describe("pin and unpin", func() {
+	It("keep the clusters of a revision, until it is unpinned", func(ctx SpecContext) {
 		t := newTeam(ctx)
-		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
-		first := clustersOf(ctx, pl)
+		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(3), 3)
 		command := func(words ...string) result { return run(ctx, "", append(words, "web", "-n", string(t))...) }
 		Eventually(func() string { return command("history").out }).Should(ContainSubstring("1 "))
-		Expect(command("undo", "--yes").err).To(ContainSubstring("nothing to undo: no revision of Placement " + string(t) + "/web with other clusters is known"))
 		Expect(command("unpin", "--yes").err).To(ContainSubstring("nothing to unpin: Placement " + string(t) + "/web is not pinned"))
-		number(ctx, pl, 3)
-		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n2 +\S+ +Published`))
 
-		By("undoing the change")
-		got := command("undo")
+		By("pinning what is published")
+		got := command("pin")
 		Expect(got.code).To(Equal(misused))
-		Expect(got.out).To(MatchRegexp(`^NAMESPACE +PLACEMENT +CHANGE .*\n%s +web +Updated +3 +1 +<none> +2: `, t))
-		got = command("undo", "--yes")
+		Expect(got.out).To(HavePrefix("The decision of Placement " + string(t) + "/web does not change.\n"))
+		number(ctx, pl, 1)
+		Eventually(clustersOf).WithArguments(ctx, pl).Should(HaveLen(1))
+		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n2 +\S+ +Published`))
+		first := clustersOf(ctx, pl)
+		got = command("pin", "--yes", "--revision", "1")
+		Expect(got.code).To(Equal(failed))
+		Expect(got.err).To(ContainSubstring("would not have the clusters of revision 1 but 1 of its 3; numberOfClusters is 1; without "))
+		Expect(now(ctx, pl).Annotations).NotTo(HaveKey(berthv1alpha1.PinnedRevisionAnnotation))
+		got = command("pin", "--yes")
 		Expect(got.code).To(Equal(same), got.err)
-		Expect(got.out).To(HaveSuffix("placement.cluster.open-cluster-management.io/web pinned to revision 1\n"))
-		Eventually(clustersOf).WithArguments(ctx, pl).Should(Equal(first))
-		Expect(now(ctx, pl).Annotations).To(HaveKeyWithValue(berthv1alpha1.PinnedRevisionAnnotation, "1"))
-		Eventually(func() string { return command("status").out }).Should(ContainSubstring("2 cluster decisions unscheduled; pinned to revision 1"))
-		Expect(command("undo", "--yes", "--revision", "9").err).To(ContainSubstring("the clusters of revision 9 of Placement " + string(t) + "/web are not known: it has no record; possible revisions are "))
-		Expect(command("undo", "--yes", "--revision", "0").code).To(Equal(misused))
+		Expect(got.out).To(HaveSuffix("placement.cluster.open-cluster-management.io/web pinned to revision 2\n"))
+		number(ctx, pl, 3)
+		Eventually(func() string { return command("status").out }).Should(ContainSubstring("2 cluster decisions unscheduled; pinned to revision 2"))
+		Expect(clustersOf(ctx, pl)).To(Equal(first))
+		Expect(command("pin", "--yes", "--revision", "9").err).To(ContainSubstring("the clusters of revision 9 of Placement " + string(t) + "/web are not known: it has no record; possible revisions are "))
+		Expect(command("pin", "--yes", "--revision", "0").code).To(Equal(misused))
+		Expect(command("undo", "--yes").err).To(ContainSubstring("nothing was undone: Placement " + string(t) + "/web is pinned to revision 2"))
 
 		By("unpinning it")
 		got = command("unpin", "--yes")
@@ -134,7 +139,7 @@ var _ = Describe("undo and unpin", func() {
 })
 
 var _ = Describe("A page that does not count as published", func() {
-	It("is not read by top, evict, undo and diff", func(ctx SpecContext) {
+	It("is not read by top, evict, pin and diff", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
 		command := func(words ...string) result { return run(ctx, "", append(words, "web", "-n", string(t))...) }
@@ -174,7 +179,7 @@ var _ = Describe("A page that does not count as published", func() {
 		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n2 +\S+ +Published`))
 		evictions := &berthv1alpha1.PlacementEviction{}
 		Expect(hub.DeleteAllOf(ctx, evictions, client.InNamespace(string(t)))).To(Succeed())
-		got = command("undo", "--yes")
+		got = command("pin", "--yes", "--revision", "1")
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(HaveSuffix("/web pinned to revision 1\n"))
 		Eventually(decisions).WithArguments(first).Should(Equal("1"))

@@ -1,0 +1,52 @@
+package simulator
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Selected returns the clusters that would be selected for a Placement, sorted, whether or not the
+// change may be published now. undecided is why nothing would be decided; empty otherwise.
+func (s *Simulator) Selected(ctx context.Context, key types.NamespacedName) (names []string, undecided string, err error) {
+	d, err := s.decide(ctx, key)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case d.Attempt == nil:
+		return nil, "it is " + d.skipped, nil
+	case d.Target != nil && d.Failure == nil:
+		return slices.Clone(d.Target.Clusters), "", nil
+	}
+	for _, c := range d.Conditions() {
+		if c.Type == v1alpha1.PlacementConditionMisconfigured && c.Status == metav1.ConditionTrue {
+			return nil, c.Message, nil
+		}
+	}
+	if d.Failure != nil {
+		return nil, d.Failure.Err().Error(), nil
+	}
+	return nil, d.Message(), nil
+}
+
+// WhyNot returns why a cluster would not be selected for a Placement; empty if it is not known.
+func (s *Simulator) WhyNot(ctx context.Context, key types.NamespacedName, cluster string) string {
+	report, err := s.Explain(ctx, key, cluster)
+	if err != nil || report.Answer == nil {
+		return ""
+	}
+	for _, v := range report.Verdicts {
+		if v.Cluster != cluster || v.Selected {
+			continue
+		}
+		if v.Plugin != "" {
+			return v.Plugin + ": " + v.Reason
+		}
+		return v.Reason
+	}
+	return report.NoCandidate
+}
