@@ -222,7 +222,7 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	}
 	r.reported.statusStored(pl)
 	// The next attempt starts from this status, also before its watch event arrives.
-	written.ManagedFields = nil
+	written.ManagedFields = pl.ManagedFields
 	r.Inventory.AssumePlacement(written)
 	return nil
 }

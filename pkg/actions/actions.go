@@ -35,9 +35,9 @@ type Request struct {
 	Verb      string
 	Placement types.NamespacedName
 	Cluster   string
-	// Revision is that of the change to approve or reject, 0 for the one that is held; that to which
-	// undo returns, 0 for the one before the newest edit of the spec; or that of pin, 0 for the
-	// published one.
+	// Revision is that of the change to approve or reject, 0 for the one that is held; that to
+	// which undo returns, 0 for the one before the newest edit of the spec; or that of pin, 0 for
+	// the published one.
 	Revision int64
 	// AllowFewer permits undo and pin to lead to fewer clusters than are published, and pin to lead
 	// to a part of the clusters of the revision.

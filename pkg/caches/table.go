@@ -75,7 +75,7 @@ func Table() []Row {
 		{"Lease", "leases", []Process{Controller}, "the cluster's agent, `berth report`", "name and renewTime of `managed-cluster-lease`", "one in a namespace", 1 << 10, trimLease},
 		{"ManagedClusterSet", "managedclustersets", decides, "–", specOnly + ", the annotation `autoupdate`", "administrators", objectLimit, keepLabels(v1alpha1.AutoUpdateAnnotation)},
 		{"ManagedClusterSetBinding", "managedclustersetbindings", decides, authors, specOnly, quota, objectLimit, keepLabels()},
-		{"Placement", "placements", decides, authors, "all but managed fields and kubectl's copy", quota, objectLimit, trimPlacement},
+		{"Placement", "placements", decides, authors, "all but kubectl's copy; of managed fields, who edited the spec last", quota, objectLimit, trimPlacement},
 		{"Placement", "placements", []Process{Generator}, authors, "name and UID", quota, 2 << 10, keepMeta},
 		{"SelectionPolicy", "selectionpolicies", []Process{Controller, Explorer, Generator}, authors, specOnly + ", the annotation of failback", quota, objectLimit, keepLabels(berthv1alpha1.FailbackRequestedAnnotation)},
 		{"DisruptionPolicy", "disruptionpolicies", decides, authors, specOnly, quota, objectLimit, keepLabels()},

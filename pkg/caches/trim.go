@@ -94,10 +94,14 @@ func only(all map[string]string, keys []string) map[string]string {
 	return kept
 }
 
-// trimPlacement removes the copy of the object that kubectl apply adds. Queues and
-// plugins can read every other annotation.
+// trimPlacement removes the copy of the object that kubectl apply adds. Of the managed fields of a
+// Placement it keeps who edited the spec. Queues and plugins can read every other annotation.
 func trimPlacement(object metav1.Object) {
-	stripManagedFields(object)
+	if pl, ok := object.(*v1alpha1.Placement); ok {
+		framework.KeepEditor(pl)
+	} else {
+		stripManagedFields(object)
+	}
 	if all := object.GetAnnotations(); all[corev1.LastAppliedConfigAnnotation] != "" {
 		delete(all, corev1.LastAppliedConfigAnnotation)
 		object.SetAnnotations(all)

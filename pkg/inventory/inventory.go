@@ -307,7 +307,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	}
 	s := &framework.Subject{
 		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, LastClusters: p.claim.listed,
-		Taken: inv.pages.takenNames(p.key),
+		Taken: inv.pages.takenNames(p.key), SpecBefore: p.specBefore,
 	}
 	inv.addPolicies(s, p)
 	for _, page := range inv.pages.byPlacement[p.key] {

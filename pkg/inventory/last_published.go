@@ -62,6 +62,9 @@ func decidedByOCM(pages []*v1alpha1.PlacementDecision) bool {
 // setLast stores the last published decision, and holds the indexes of its clusters.
 func (inv *Inventory) setLast(p *placement, last *framework.Published) {
 	p.subject = nil
+	if last != nil && last.Generation == p.object.Generation {
+		p.specBefore = nil
+	}
 	if p.last != nil && last != nil && slices.Equal(p.last.Names, last.Names) {
 		p.last = last
 		return

@@ -27,6 +27,9 @@ type placement struct {
 	// published until then.
 	delegated bool
 	before    []string
+	// specBefore is the spec that was published last, after an edit; nil if the present one was, or
+	// if it is not known.
+	specBefore *framework.SpecBefore
 	// edits are the edits of pages by others that no attempt has seen, by page. The map is never
 	// changed.
 	edits map[string]framework.PageEdit
@@ -158,6 +161,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 		e.changed = edited(old.object, object)
 		if old.object.UID == object.UID {
 			p.last, p.delegated, p.before = old.last, old.delegated, old.before
+			p.specBefore = specBefore(old, object)
 		} else {
 			inv.forgetPublished(old)
 		}
@@ -171,6 +175,23 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	inv.setReaders(p, true)
 	e.affected.add(key)
 	inv.placementChanged(key)
+}
+
+// specBefore returns the spec for which the published clusters of a Placement were decided, given
+// an edited state of it; nil if it is not known. Until the generation of the published clusters is
+// known, it is the oldest one since the start.
+func specBefore(old *placement, object *v1alpha1.Placement) *framework.SpecBefore {
+	published := int64(0)
+	if old.last != nil {
+		published = old.last.Generation
+	}
+	switch before := old.specBefore; {
+	case before != nil && (published == 0 || published == before.Generation):
+		return before
+	case old.object.Generation != object.Generation && (published == 0 || published == old.object.Generation):
+		return &framework.SpecBefore{Generation: old.object.Generation, Spec: &old.object.Spec}
+	}
+	return nil
 }
 
 // removePlacement removes a Placement, and keeps its claim.

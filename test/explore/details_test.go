@@ -71,7 +71,7 @@ func TestPlacementDetails(t *testing.T) {
 	// The page follows the hub: it may not have the first step yet.
 	b.wait(`!document.querySelector('#details').textContent.includes('Still deciding') && document.querySelector('#details').innerText.includes('revision 2')`)
 	b.says("moving", "and wants 8.", "Open change 2, progressing", "minReadySeconds is 3600", "+ added", "− removed", "Configuration: ok", "Change in steps: in progress",
-		"cache-decision-1", "revision 2", "candidates by result", "excluded by Predicate", "Resilience by label:region", "domains of label region", "Placement: spec", "DisruptionPolicy slowly", "Suspend…")
+		"cache-decision-1", "revision 2", "candidates by result", "excluded by Predicate", "Resilience by label:region", "domains of label region", "Placement: ", "DisruptionPolicy slowly", "Suspend…")
 	for what, expression := range map[string]string{
 		"progress bars": `return [...document.querySelectorAll('#details [role=progressbar]')].map((e) => e.getAttribute('aria-label') + ' ' + (Number(e.getAttribute('aria-valuenow')) < Number(e.getAttribute('aria-valuemax')))).join()`,
 		"the spec":      `const d = [...document.querySelectorAll('#details details')].find((e) => e.textContent.startsWith('The spec as YAML')); d.open = true; return String(d.innerText.includes('numberOfClusters: 8'))`,

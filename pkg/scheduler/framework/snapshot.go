@@ -117,6 +117,12 @@ type Published struct {
 	SinceStart bool
 }
 
+// SpecBefore is an earlier spec of a Placement. It must not be changed.
+type SpecBefore struct {
+	Generation int64
+	Spec       *v1alpha1.PlacementSpec
+}
+
 // Timers are the engine's measurements across attempts. They are in memory; a restart resets them,
 // which only delays changes.
 type Timers struct {
@@ -310,6 +316,9 @@ type Subject struct {
 	Counted Bitset
 	// Last is the decision that Berth published last; nil if there is none.
 	Last *Published
+	// SpecBefore is a spec of the Placement before its last edits; nil if it is not known, or if
+	// Last was decided for the present one.
+	SpecBefore *SpecBefore
 	// Edits are the edits of pages by other clients since the last attempt, by name of the page.
 	// The map must not be changed.
 	Edits map[string]PageEdit

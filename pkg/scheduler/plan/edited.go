@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -151,4 +153,54 @@ func (a *planner) updateGeneration() {
 	if profile := decide.ProfileName(pl); a.Timers.DecidedGeneration != pl.Generation || a.Timers.DecidedProfile != profile {
 		a.Timers.DecidedGeneration, a.Timers.DecidedProfile, a.Timers.DecidedSince = pl.Generation, profile, a.Snapshot.Now
 	}
+}
+
+// causePlacement begins the cause of an attempt that an event of the Placement triggered.
+const causePlacement = "Placement: "
+
+// addEdit adds to a change what is known of the edit of the Placement that it follows: the spec
+// before, what changed, and who edited it. Clusters that it cannot keep leave without the edit.
+func (p *Plan) addEdit(c *changes.Change) {
+	subject := p.Snapshot.Subject
+	if p.Publication == ForcedOnly {
+		return
+	}
+	if c.PublishedGeneration != 0 && c.PublishedGeneration != c.Generation {
+		if edit := editOf(subject, c.PublishedGeneration); len(edit.Lines) > 0 {
+			c.Before = edit.Before
+			what := causePlacement + edit.String()
+			switch c.Cause {
+			case causePlacement + "spec", "start", "retry", "timer":
+				c.Cause = what
+			default:
+				c.Cause += "; " + what
+			}
+		}
+		c.By = framework.Editor(subject.Placement)
+	} else if strings.HasPrefix(c.Cause, causePlacement) && c.Cause != causePlacement+"labels" {
+		c.By = framework.Editor(subject.Placement)
+	}
+}
+
+// editOf returns the edit from the spec of a generation to the present one; empty if it is not
+// known. After a restart the record of the same change has it.
+func editOf(subject *framework.Subject, published int64) (edit changes.Edit) {
+	pl, before := subject.Placement, (*v1alpha1.PlacementSpec)(nil)
+	if b := subject.SpecBefore; b != nil && b.Generation == published {
+		before = b.Spec
+	}
+	for _, record := range slices.Backward(subject.Records) {
+		spec := &record.Spec
+		if before == nil && spec.Before != "" && spec.PublishedGeneration == published && spec.PlacementGeneration == pl.Generation {
+			before, _ = changes.Restore(&pl.Spec, spec.Before) // One that cannot be read is not known.
+		}
+	}
+	if before == nil {
+		return changes.Edit{}
+	}
+	edit, err := changes.EditOf(before, &pl.Spec)
+	if err != nil {
+		return changes.Edit{}
+	}
+	return edit
 }

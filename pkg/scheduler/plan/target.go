@@ -208,6 +208,7 @@ func (p *Plan) ChangeOf(of *framework.Proposal) changes.Change {
 	if queue := p.Snapshot.Queue; queue != nil && queue.Admitted {
 		c.Queue = queue.Annotation
 	}
+	p.addEdit(&c)
 	return c
 }
 

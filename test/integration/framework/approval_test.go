@@ -42,7 +42,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		Eventually(heldClusters(ctx, pl)).Should(And(HaveLen(14), ContainElements(before)))
 		record := recordsOf(ctx, pl).Open()
 		Expect(fmt.Sprint(record.Spec.Revision)).To(Equal(revision))
-		Expect(record.Spec.Cause).To(Equal("Placement: spec"))
+		Expect(record.Spec.Cause).To(Equal("Placement: numberOfClusters: 2 → 14"))
 		Expect(wideRow(ctx, pl)).To(And(HaveKeyWithValue("Pending", "Held"), HaveKeyWithValue("Pending Change", ContainSubstring("Change "+revision))))
 		busy := reconciles()
 		Expect(busy).To(BeNumerically(">", 0))

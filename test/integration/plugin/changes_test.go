@@ -73,7 +73,7 @@ var _ = Describe("A held change", func() {
 		got := run(ctx, "", "approve", "web", "-n", string(t), "--yes", "--comment", "reviewed", "--as", "ann", "--as-group", "system:masters")
 		Expect(got.code).To(Equal(same), got.err)
 		Eventually(func() string { return run(ctx, "", "history", "web", "-n", string(t)).out }).Should(MatchRegexp(
-			`^REVISION +AGE +PHASE +CAUSE +ADDED +REMOVED +APPROVER\n1 .* Published .*\n2 +\d+s +Published +Placement: spec +1 +0 +ann\n$`))
+			`^REVISION +AGE +PHASE +CAUSE +ADDED +REMOVED +APPROVER\n1 .* Published .*\n2 +\d+s +Published +Placement: numberOfClusters: 1 → 2 +1 +0 +ann\n$`))
 	})
 })
 

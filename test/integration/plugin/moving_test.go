@@ -138,6 +138,36 @@ var _ = Describe("pin and unpin", func() {
 	})
 })
 
+var _ = Describe("undo", func() {
+	It("restores the spec before an edit", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(3), 3)
+		before := clustersOf(ctx, pl)
+		command := func(words ...string) result { return run(ctx, "", append(words, "web", "-n", string(t))...) }
+		Eventually(func() string { return command("history").out }).Should(ContainSubstring("1 "))
+		Expect(command("undo", "--yes").err).To(ContainSubstring("nothing to undo: no change of Placement " + string(t) + "/web follows an edit of its spec"))
+		number(ctx, pl, 1)
+		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n2 +\S+ +Published +Placement: numberOfClusters: 3 → 1 `))
+
+		By("undoing it")
+		got := command("undo")
+		Expect(got.code).To(Equal(misused))
+		Expect(got.out).To(MatchRegexp(`^Spec: numberOfClusters: 1 → 3\nNAMESPACE +PLACEMENT +CHANGE .*\n%s +web +Updated +1 +3 +2: `, t))
+		got = command("undo", "--yes")
+		Expect(got.code).To(Equal(same), got.err)
+		Expect(got.out).To(HaveSuffix("placement.cluster.open-cluster-management.io/web has the spec of revision 1\n"))
+		Eventually(clustersOf).WithArguments(ctx, pl).Should(Equal(before))
+		Expect(now(ctx, pl).Annotations).NotTo(HaveKey(berthv1alpha1.PinnedRevisionAnnotation))
+
+		By("not undoing it again without permission to have fewer")
+		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n3 +\S+ +Published +Placement: numberOfClusters: 1 → 3 `))
+		got = command("undo", "--yes")
+		Expect(got.code).To(Equal(failed))
+		Expect(got.err).To(ContainSubstring("would have 1 clusters, and 3 are published; --allow-fewer permits that"))
+		Expect(clustersOf(ctx, pl)).To(Equal(before))
+	})
+})
+
 var _ = Describe("A page that does not count as published", func() {
 	It("is not read by top, evict, pin and diff", func(ctx SpecContext) {
 		t := newTeam(ctx)
