@@ -35,7 +35,7 @@ K8S_STAMP = k8s.io/component-base/version
 K8S_LDFLAGS = -X $(K8S_STAMP).gitVersion=$(K8S_VERSION) -X $(K8S_STAMP).gitMajor=$(word 1,$(K8S_NUMBERS)) -X $(K8S_STAMP).gitMinor=$(word 2,$(K8S_NUMBERS))
 
 # What the chart has verbatim, beside the CRDs.
-CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/annotations.yaml admission/changes.yaml admission/cluster-sets.yaml admission/clusters.yaml webhook/manifests.yaml validation/manifests.yaml \
+CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/annotations.yaml admission/changes.yaml admission/cluster-sets.yaml admission/clusters.yaml admission/editor/editor.yaml webhook/manifests.yaml validation/manifests.yaml \
 	multicluster/role.yaml multicluster/crd.yaml reporter/role.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
 
 # The folders with files that make manifests generates.

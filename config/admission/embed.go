@@ -9,3 +9,9 @@ import "embed"
 //
 //go:embed annotations.yaml changes.yaml cluster-sets.yaml clusters.yaml
 var FS embed.FS
+
+// Editor holds the policy that records who edits Placements, in the folder editor, for API servers
+// that serve MutatingAdmissionPolicies (Kubernetes 1.36).
+//
+//go:embed editor/editor.yaml
+var Editor embed.FS

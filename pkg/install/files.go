@@ -25,9 +25,17 @@ import (
 	"github.com/berth-dev/berth/config/admission"
 )
 
-// AdmissionPolicies applies the admission policies of a hub. The CRDs must exist.
+// AdmissionPolicies applies the admission policies of a hub, which must serve
+// MutatingAdmissionPolicies. The CRDs must exist.
 func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
-	if err := applyFiles(ctx, config, admission.FS); err != nil {
+	editor, err := fs.Sub(admission.Editor, "editor")
+	if err == nil {
+		err = applyFiles(ctx, config, admission.FS)
+	}
+	if err == nil {
+		err = applyFiles(ctx, config, editor)
+	}
+	if err != nil {
 		return fmt.Errorf("installing the admission policies: %w", err)
 	}
 	return nil

@@ -108,6 +108,14 @@ func (h *Hub) InstallRoles(ctx context.Context) {
 	}
 }
 
+// InstallEditorPolicy creates the policy that records who edits Placements.
+func (h *Hub) InstallEditorPolicy(ctx context.Context) {
+	GinkgoHelper()
+	policy, err := admission.Editor.ReadFile("editor/editor.yaml")
+	Expect(err).NotTo(HaveOccurred())
+	h.ApplyYAML(ctx, string(policy))
+}
+
 // InstallPolicies creates Berth's admission policies.
 func (h *Hub) InstallPolicies(ctx context.Context) {
 	GinkgoHelper()
