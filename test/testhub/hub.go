@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -108,12 +109,18 @@ func (h *Hub) InstallRoles(ctx context.Context) {
 	}
 }
 
-// InstallEditorPolicy creates the policy that records who edits Placements.
+// InstallEditorPolicy creates the policy that records who edits Placements, and waits until it is
+// enforced.
 func (h *Hub) InstallEditorPolicy(ctx context.Context) {
 	GinkgoHelper()
 	policy, err := admission.Editor.ReadFile("editor/editor.yaml")
 	Expect(err).NotTo(HaveOccurred())
 	h.ApplyYAML(ctx, string(policy))
+	Eventually(func() (map[string]string, error) {
+		pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "probe"}}
+		err := h.Create(ctx, pl, client.DryRunAll)
+		return pl.Annotations, err
+	}).WithContext(ctx).WithTimeout(time.Minute).Should(HaveKey(berthv1alpha1.EditedByAnnotation))
 }
 
 // InstallPolicies creates Berth's admission policies.

@@ -34,7 +34,7 @@ func TestEffect(t *testing.T) {
 		"undo without a cluster": {actions.Request{Verb: actions.Undo}, false, []string{"c1", "c2"}, "Spec: numberOfClusters: 1 → 3\nNAMESPACE ",
 			"undo is refused: Placement shop/web would not have the clusters of revision 1 but 2 of its 3; without c3"},
 		"undo without permission": {actions.Request{Verb: actions.Undo}, true, []string{"c1", "c2", "c3"}, "Spec: ", "without the role berth-fleet-viewer"},
-		"pin": {actions.Request{Verb: actions.Pin}, false, []string{"c1", "c2", "c3"}, "The decision of Placement shop/web does not change.", ""},
+		"pin":                     {actions.Request{Verb: actions.Pin}, false, []string{"c1", "c2", "c3"}, "The decision of Placement shop/web does not change.", ""},
 		"pin to more than wanted": {actions.Request{Verb: actions.Pin, Revision: 1}, false, []string{"c1", "c2", "c3"}, "The decision of Placement shop/web does not change.",
 			"pin is refused: Placement shop/web would not have the clusters of revision 1 but 1 of its 3; numberOfClusters is 1; without c2 ("},
 		"pin without permission":   {actions.Request{Verb: actions.Pin}, true, []string{"c1", "c2", "c3"}, "", "without the role berth-fleet-viewer"},

@@ -20,6 +20,7 @@ import (
 type historyOptions struct {
 	hub      placementFlags
 	revision int64
+	since    time.Duration
 	output   string
 }
 
@@ -28,17 +29,17 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history " + placementUse,
 		Short: "List the changes of published decisions",
-		Long: `List the changes of published decisions, for each Placement the oldest first. The table shows the cause of each change, the numbers of clusters
-that it added and removed, its phase, and who approved or rejected it.
+		Long: `List the changes of published decisions, the oldest first. The table shows the cause of each change, who edited the Placement if an edit caused
+it, the numbers of clusters that it added and removed, its phase, and who approved or rejected it.
 
-Without a name it lists the changes of all Placements of the namespace. ` + placementHelp + `
+Without a name it lists the changes of all Placements of the namespace, in order of time. --since 12h lists only changes of the last 12 hours. ` + placementHelp + `
 
 A revision such as 3-7 is one record of several changes. A line with … marks missing records: they were lost in a crash or deleted by the
 history limit. --revision, or the name of a PlacementChange, shows one change with all its clusters. Needs permission to get placements and to list placementchanges.`,
 		Example: `  berth history web -n shop
   berth history web -n shop --revision 3
   berth history placementchange/web-3 -n shop
-  berth history -A -o wide`,
+  berth history -A --since 12h -o wide`,
 		Args:              o.hub.placementsOrAll,
 		ValidArgsFunction: o.hub.completePlacements(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,6 +49,9 @@ history limit. --revision, or the name of a PlacementChange, shows one change wi
 			if cmd.Flags().Changed("revision") && o.revision < 1 {
 				return usagef("--revision: %d must be at least 1", o.revision)
 			}
+			if o.since < 0 || cmd.Flags().Changed("since") && o.since == 0 {
+				return usagef("--since: %s must be more than 0", o.since)
+			}
 			if o.revision > 0 && len(args) != 1 {
 				return usagef("--revision needs the name of one Placement")
 			}
@@ -56,6 +60,7 @@ history limit. --revision, or the name of a PlacementChange, shows one change wi
 	}
 	o.hub.add(cmd)
 	cmd.Flags().Int64Var(&o.revision, "revision", 0, "show this change with all its clusters")
+	cmd.Flags().DurationVar(&o.since, "since", 0, "list only changes that began within this time, for example 12h (default: all)")
 	complete(cmd, "revision", cobra.NoFileCompletions)
 	addOutputFlag(cmd, &o.output)
 	return cmd
@@ -70,6 +75,7 @@ func (o *historyOptions) run(ctx context.Context, args []string, out io.Writer) 
 	if err != nil {
 		return err
 	}
+	now := time.Now()
 	all := make([]placementHistory, 0, len(refs))
 	for _, ref := range refs {
 		_, history, err := actions.ReadHistory(ctx, hub, ref.NamespacedName)
@@ -79,12 +85,12 @@ func (o *historyOptions) run(ctx context.Context, args []string, out io.Writer) 
 		if revision := cmp.Or(o.revision, ref.revision); len(args) == 1 && revision > 0 {
 			return o.printOne(out, ref.NamespacedName, history, revision)
 		}
-		all = append(all, newPlacementHistory(ref.NamespacedName, history))
+		all = append(all, newPlacementHistory(ref.NamespacedName, history).since(now, o.since))
 	}
 	if len(args) == 1 {
-		return o.print(out, all[0], time.Now())
+		return o.print(out, all[0], now)
 	}
-	return o.printAll(out, all, time.Now())
+	return o.printAll(out, all, now)
 }
 
 func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, history changes.History, revision int64) error {
@@ -117,31 +123,50 @@ func newPlacementHistory(key types.NamespacedName, history changes.History) plac
 	return h
 }
 
+// since returns the changes that began within a time; all if it is 0.
+func (h placementHistory) since(now time.Time, within time.Duration) placementHistory {
+	if within > 0 {
+		h.Changes = slices.DeleteFunc(h.Changes, func(v *changeView) bool { return v.Time.Before(now.Add(-within)) })
+	}
+	return h
+}
+
 // print lists the changes of one Placement.
 func (o *historyOptions) print(out io.Writer, h placementHistory, now time.Time) error {
 	if o.output == "json" || o.output == "yaml" {
 		return printObject(out, o.output, h)
 	}
 	if len(h.Changes) == 0 {
-		return say(out, "Placement %s has no recorded changes.\n", h.Placement)
+		return say(out, "Placement %s has no recorded changes%s.\n", h.Placement, o.within())
 	}
 	t := newHistoryTable(o.output == "wide")
-	t.addChanges(h, now)
+	t.addChanges(h.Changes, now)
 	return t.print(out, false)
 }
 
-// printAll lists the changes of several Placements.
+// within names --since in messages.
+func (o *historyOptions) within() string {
+	if o.since == 0 {
+		return ""
+	}
+	return " of the last " + o.since.String()
+}
+
+// printAll lists the changes of several Placements, in order of time.
 func (o *historyOptions) printAll(out io.Writer, all []placementHistory, now time.Time) error {
+	merged := []*changeView{}
+	for _, h := range all {
+		merged = append(merged, h.Changes...)
+	}
+	slices.SortStableFunc(merged, func(a, b *changeView) int { return a.Time.Compare(b.Time) })
 	if o.output == "json" || o.output == "yaml" {
-		return printObject(out, o.output, map[string]any{"placements": all})
+		return printObject(out, o.output, map[string]any{"changes": merged})
 	}
 	t := newHistoryTable(o.output == "wide")
 	t.heading, t.named = append([]string{"NAMESPACE", "PLACEMENT"}, t.heading...), true
-	for _, h := range all {
-		t.addChanges(h, now)
-	}
+	t.addChanges(merged, now)
 	if len(t.rows) == 0 {
-		return say(out, "The Placements have no recorded changes.\n")
+		return say(out, "The Placements have no recorded changes%s.\n", o.within())
 	}
 	return t.print(out, false)
 }
@@ -157,24 +182,24 @@ type historyTable struct {
 
 func newHistoryTable(wide bool) *historyTable {
 	t := &historyTable{wide: wide}
-	t.heading = []string{"REVISION", "AGE", "PHASE", "CAUSE", "ADDED", "REMOVED", "APPROVER"}
+	t.heading = []string{"REVISION", "AGE", "PHASE", "CAUSE", "BY", "ADDED", "REMOVED", "APPROVER"}
 	if wide {
 		t.heading = append(slices.Replace(t.heading, 1, 2, "TIME"), "SELECTED", "PROFILE", "COMMENT")
 	}
 	return t
 }
 
-func (t *historyTable) addChanges(h placementHistory, now time.Time) {
-	var prefix []cell
-	if t.named {
-		namespace, name, _ := strings.Cut(h.Placement, "/")
-		prefix = []cell{{text: namespace}, {text: name}}
-	}
-	for _, v := range h.Changes {
+func (t *historyTable) addChanges(changes []*changeView, now time.Time) {
+	for _, v := range changes {
+		var prefix []cell
+		if t.named {
+			namespace, name, _ := strings.Cut(v.Placement, "/")
+			prefix = []cell{{text: namespace}, {text: name}}
+		}
 		if v.MissingBefore {
 			t.add(append(slices.Clone(prefix), cell{text: "…"}, cell{}, cell{}, cell{text: "records are missing"})...)
 		}
-		t.add(append(slices.Clone(prefix), t.row(v, now)...)...)
+		t.add(append(prefix, t.row(v, now)...)...)
 	}
 }
 
@@ -187,7 +212,7 @@ func (t *historyTable) row(v *changeView, now time.Time) []cell {
 		comment = v.Approval.Comment
 	}
 	row := []cell{
-		{text: v.revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.Cause},
+		{text: v.revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.Cause}, {text: cmp.Or(v.By, none)},
 		{text: fmt.Sprint(v.AddedCount)}, {text: fmt.Sprint(v.RemovedCount)}, {text: v.approver()},
 	}
 	if t.wide {

@@ -224,7 +224,7 @@ func TestHostileText(t *testing.T) {
 		"explain":         {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {hostile}, {hostile + "/" + hostile}, {"-A"}, {"web", "--cluster", onHub}, {"web", "--cluster", hostile + "/" + hostile}, {"web", "--context", hostile}},
 		"explore":         {{"--config", hostile}, {"--address", hostile}, {"--domains", hostile}},
 		"generator":       {{hostile}, {"--address", hostile}, {"--cert-dir", hostile, "--address", "127.0.0.1:0", "--secure"}, {"--argocd-namespace", hostile}, {"--kubeconfig", hostile}},
-		"history":         {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "--revision", "5"}, {"web", "--revision", "9", "-o", "yaml"}, {"web", "--revision", "10"}, {hostile}, {"-A"}, {"-A", "-o", "wide"}},
+		"history":         {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "--revision", "5"}, {"web", "--revision", "9", "-o", "yaml"}, {"web", "--revision", "10"}, {hostile}, {"-A"}, {"-A", "-o", "wide"}, {"-A", "--since", "1h"}, {"web", "--since", hostile}},
 		"pin":             {{"web", "-y"}, {"web", "-y", "--revision", "7"}, {"web", "--revision", hostile}, {hostile, "-y"}},
 		"placement":       {{hostile}},
 		"queues":          {{hostile}},

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -20,7 +21,11 @@ type changeView struct {
 	Time          time.Time `json:"time"`
 	Phase         string    `json:"phase,omitempty"`
 	Cause         string    `json:"cause"`
-	Profile       string    `json:"profile,omitempty"`
+	// By is who edited the Placement, and Before the changed fields of its spec as they were, if an
+	// edit caused the change.
+	By      string         `json:"by,omitempty"`
+	Before  map[string]any `json:"before,omitempty"`
+	Profile string         `json:"profile,omitempty"`
 	// Clusters is the number of selected clusters after the change.
 	Clusters     int32                         `json:"clusters"`
 	AddedCount   int32                         `json:"addedCount"`
@@ -47,10 +52,12 @@ func viewOf(record *berthv1alpha1.PlacementChange) *changeView {
 	}
 	view := &changeView{
 		Placement: record.Namespace + "/" + record.Spec.Placement, Revision: record.Spec.Revision, FirstRevision: record.Spec.FirstRevision,
-		Time: started.UTC(), Phase: string(record.Status.Phase), Cause: record.Spec.Cause, Profile: record.Spec.Profile,
+		Time: started.UTC(), Phase: string(record.Status.Phase), Cause: record.Spec.Cause, By: record.Spec.By, Profile: record.Spec.Profile,
 		Clusters: record.Spec.Clusters, AddedCount: record.Spec.AddedCount, RemovedCount: record.Spec.RemovedCount,
 		Approval: changes.ApprovalOf(record), Holds: record.Status.Holds, Message: record.Status.Message,
 	}
+	// Only Berth writes the field; what it cannot have written is not shown.
+	_ = json.Unmarshal([]byte(record.Spec.Before), &view.Before)
 	if record.Status.Phase == berthv1alpha1.PhaseProgressing {
 		view.Remaining = record.Status.Remaining
 	}
@@ -89,6 +96,9 @@ func (v *changeView) print(out io.Writer, wide bool) error {
 	say(out, "Placement %s, change %s: %s\n", v.Placement, v.revisions(), cmp.Or(v.Phase, "no phase yet"))
 	line("Time:", "%s", v.Time.Format(time.RFC3339))
 	line("Cause:", "%s", v.Cause)
+	if v.By != "" {
+		line("By:", "%s", v.By)
+	}
 	for _, hold := range v.Holds {
 		until := ""
 		if hold.Until != nil {

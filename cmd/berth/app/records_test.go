@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,26 +58,29 @@ func answered(decision berthv1alpha1.ApprovalDecision, comment string) func(*ber
 
 func TestHistoryTable(t *testing.T) {
 	history := changes.History{
-		record(t, 0, 1, "", "a b", berthv1alpha1.PhasePublished, answered(berthv1alpha1.Approved, "go")),
+		record(t, 0, 1, "", "a b", berthv1alpha1.PhasePublished, func(r *berthv1alpha1.PlacementChange) {
+			answered(berthv1alpha1.Approved, "go")(r)
+			r.Spec.By, r.Spec.Before = "bob", `{"numberOfClusters":null}`
+		}),
 		record(t, 3, 7, "a", "a b c", berthv1alpha1.PhasePublished, nil),
 		record(t, 0, 8, "a b c", "a", berthv1alpha1.PhaseRejected, answered(berthv1alpha1.Rejected, "")),
 		record(t, 0, 9, "a b c", "b", "", nil),
 	}
 	for output, want := range map[string]string{
 		"table": `
-REVISION   AGE   PHASE       CAUSE                 ADDED   REMOVED   APPROVER
-1          99m   Published   Placement: spec       2       0         ann
+REVISION   AGE   PHASE       CAUSE                 BY       ADDED   REMOVED   APPROVER
+1          99m   Published   Placement: spec       bob      2       0         ann
 …                            records are missing
-3-7        93m   Published   Placement: spec       2       0         <none>
-8          92m   Rejected    Placement: spec       0       2         ann (rejected)
-9          91m   <none>      Placement: spec       0       2         <none>
+3-7        93m   Published   Placement: spec       <none>   2       0         <none>
+8          92m   Rejected    Placement: spec       <none>   0       2         ann (rejected)
+9          91m   <none>      Placement: spec       <none>   0       2         <none>
 `, "wide": `
-REVISION   TIME                   PHASE       CAUSE                 ADDED   REMOVED   APPROVER         SELECTED   PROFILE   COMMENT
-1          2026-01-01T10:21:00Z   Published   Placement: spec       2       0         ann              2          <none>    go
+REVISION   TIME                   PHASE       CAUSE                 BY       ADDED   REMOVED   APPROVER         SELECTED   PROFILE   COMMENT
+1          2026-01-01T10:21:00Z   Published   Placement: spec       bob      2       0         ann              2          <none>    go
 …                                             records are missing
-3-7        2026-01-01T10:27:00Z   Published   Placement: spec       2       0         <none>           3          <none>    <none>
-8          2026-01-01T10:28:00Z   Rejected    Placement: spec       0       2         ann (rejected)   1          <none>    <none>
-9          2026-01-01T10:29:00Z   <none>      Placement: spec       0       2         <none>           1          <none>    <none>
+3-7        2026-01-01T10:27:00Z   Published   Placement: spec       <none>   2       0         <none>           3          <none>    <none>
+8          2026-01-01T10:28:00Z   Rejected    Placement: spec       <none>   0       2         ann (rejected)   1          <none>    <none>
+9          2026-01-01T10:29:00Z   <none>      Placement: spec       <none>   0       2         <none>           1          <none>    <none>
 `, "yaml": `
 changes:
 - addedCount: 2
@@ -84,6 +88,9 @@ changes:
     by: ann
     comment: go
     decision: Approved
+  before:
+    numberOfClusters: null
+  by: bob
   cause: 'Placement: spec'
 `} {
 		t.Run(output, func(t *testing.T) {
@@ -114,6 +121,57 @@ changes:
 			}
 		}
 	})
+}
+
+// TestHistoryOfAll: the changes of several Placements are listed in order of time, and --since
+// leaves out the older ones.
+func TestHistoryOfAll(t *testing.T) {
+	other := record(t, 0, 5, "", "a", berthv1alpha1.PhasePublished, nil)
+	other.Namespace, other.Spec.Placement, other.Spec.By = "ads", "x", "bob"
+	web := changes.History{record(t, 0, 4, "", "a", berthv1alpha1.PhasePublished, nil), record(t, 0, 6, "a", "b", berthv1alpha1.PhasePublished, nil)}
+	all := func(since time.Duration) []placementHistory {
+		return []placementHistory{
+			newPlacementHistory(types.NamespacedName{Namespace: "ads", Name: "x"}, changes.History{other}).since(noonTime, since),
+			newPlacementHistory(webKey, web).since(noonTime, since),
+		}
+	}
+	for name, tc := range map[string]struct {
+		options historyOptions
+		want    string
+	}{
+		"all": {historyOptions{}, `
+NAMESPACE   PLACEMENT   REVISION   AGE   PHASE       CAUSE                 BY       ADDED   REMOVED   APPROVER
+shop        web         4          96m   Published   Placement: spec       <none>   1       0         <none>
+ads         x           5          95m   Published   Placement: spec       bob      1       0         <none>
+shop        web         …                            records are missing
+shop        web         6          94m   Published   Placement: spec       <none>   1       1         <none>
+`},
+		"since": {historyOptions{since: 95 * time.Minute}, `
+NAMESPACE   PLACEMENT   REVISION   AGE   PHASE       CAUSE                 BY       ADDED   REMOVED   APPROVER
+ads         x           5          95m   Published   Placement: spec       bob      1       0         <none>
+shop        web         …                            records are missing
+shop        web         6          94m   Published   Placement: spec       <none>   1       1         <none>
+`},
+		"none": {historyOptions{since: time.Minute}, "\nThe Placements have no recorded changes of the last 1m0s.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := tc.options.printAll(&out, all(tc.options.since), noonTime); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want[1:], out.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	var out bytes.Buffer
+	if err := (&historyOptions{output: "json"}).printAll(&out, all(95*time.Minute), noonTime); err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Changes []changeView }
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got.Changes) != 2 || got.Changes[0].By != "bob" || got.Changes[0].Placement != "ads/x" {
+		t.Errorf("%v: %s", err, out.String())
+	}
 }
 
 func TestPrintChange(t *testing.T) {

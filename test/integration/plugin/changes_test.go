@@ -73,7 +73,7 @@ var _ = Describe("A held change", func() {
 		got := run(ctx, "", "approve", "web", "-n", string(t), "--yes", "--comment", "reviewed", "--as", "ann", "--as-group", "system:masters")
 		Expect(got.code).To(Equal(same), got.err)
 		Eventually(func() string { return run(ctx, "", "history", "web", "-n", string(t)).out }).Should(MatchRegexp(
-			`^REVISION +AGE +PHASE +CAUSE +ADDED +REMOVED +APPROVER\n1 .* Published .*\n2 +\d+s +Published +Placement: numberOfClusters: 1 → 2 +1 +0 +ann\n$`))
+			`^REVISION +AGE +PHASE +CAUSE +BY +ADDED +REMOVED +APPROVER\n1 .* Published .*\n2 +\d+s +Published +Placement: numberOfClusters: 1 → 2 +\S+ +1 +0 +ann\n$`))
 	})
 })
 
@@ -101,8 +101,8 @@ var _ = Describe("history", func() {
 		Expect(run(ctx, "", "reject", "web", "-n", string(t), "--yes", "--comment", "not on a Friday", "--as", "ann", "--as-group", "system:masters").code).To(Equal(same))
 		got := history(ctx)
 		Expect(got.code).To(Equal(same), got.err)
-		Expect(got.out).To(MatchRegexp(`^REVISION +AGE +PHASE +CAUSE +ADDED +REMOVED +APPROVER\n` +
-			`1 +\d+s +Published +Placement: spec +1 +0 +<none>\n… +records are missing\n3 +\d+s +Held +Placement: spec +1 +0 +ann \(rejected\)\n$`))
+		Expect(got.out).To(MatchRegexp(`^REVISION +AGE +PHASE +CAUSE +BY +ADDED +REMOVED +APPROVER\n` +
+			`1 +\d+s +Published +Placement: spec +<none> +1 +0 +<none>\n… +records are missing\n3 +\d+s +Held +Placement: spec +<none> +1 +0 +ann \(rejected\)\n$`))
 		Expect(history(ctx, "-o", "wide").out).To(ContainSubstring("not on a Friday"))
 
 		shown := map[string]any{}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -148,6 +149,12 @@ var _ = Describe("undo", func() {
 		Expect(command("undo", "--yes").err).To(ContainSubstring("nothing to undo: no change of Placement " + string(t) + "/web follows an edit of its spec"))
 		number(ctx, pl, 1)
 		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n2 +\S+ +Published +Placement: numberOfClusters: 3 → 1 `))
+
+		shown := map[string]any{}
+		Expect(json.Unmarshal([]byte(run(ctx, "", "history", "-n", string(t), "--since", "1h", "-o", "json").out), &shown)).To(Succeed())
+		Expect(shown).To(HaveKeyWithValue("changes", HaveExactElements(
+			HaveKeyWithValue("placement", string(t)+"/web"),
+			And(HaveKey("by"), HaveKeyWithValue("before", HaveKeyWithValue("numberOfClusters", BeEquivalentTo(3)))))))
 
 		By("undoing it")
 		got := command("undo")

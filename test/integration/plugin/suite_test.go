@@ -60,6 +60,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	hub = testhub.StartServer()
 	hub.InstallRoles(ctx)
 	hub.InstallPolicies(ctx)
+	hub.InstallEditorPolicy(ctx)
 	berth := hub.StartController(controllers.Options{})
 	DeferCleanup(berth.Stop)
 
