@@ -43,6 +43,8 @@ type history struct {
 	// later ones fail, too, and the controller starts again.
 	fault   int
 	crashes bool
+	// edited is the page that a user edited last, nil if deleted; unedited is as Berth wrote it.
+	edited, unedited *v1alpha1.PlacementDecision
 }
 
 func newHistory(t *testing.T, rt *rapid.T) *history {
@@ -67,6 +69,7 @@ func newHistory(t *testing.T, rt *rapid.T) *history {
 // restart forgets all that is not on the hub.
 func (h *history) restart() {
 	h.fault, h.memory = -1, model.Memory{}
+	h.undoPageEdit()
 	h.desk.restart()
 	h.scheduler.WriteRecordsBefore = func(_ context.Context, a *scheduler.Attempt) error {
 		records, err := a.Records.Before, a.Records.Err
@@ -303,6 +306,10 @@ func (h *history) pageRevision() (highest int64) {
 	return highest
 }
 
+func (h *history) modelPages() model.Pages {
+	return model.Pages{Listed: h.listed(), Revision: h.pageRevision()}
+}
+
 // modelRecords are the records as the model has them.
 func (h *history) modelRecords() []model.Record {
 	var all []model.Record
@@ -344,15 +351,14 @@ func modelRecord(r *berthv1alpha1.PlacementChange) model.Record {
 
 // state is what is on the hub.
 type state struct {
-	Records  []model.Record
-	Listed   []string
-	Revision int64
+	Records []model.Record
+	model.Pages
 }
 
 // states are the states of the hub before, between and after the writes of an attempt, in order.
 // The last but one is that without a record that cannot be written, the last that after all writes.
 func states(w model.World, p model.Prediction) []state {
-	now := state{w.Records, w.Listed, w.Revision}
+	now := state{w.Records, w.Pages}
 	all := []state{now}
 	apply := func(records []model.Record) {
 		for _, r := range records {
@@ -372,14 +378,14 @@ func states(w model.World, p model.Prediction) []state {
 		}
 	}
 	apply(p.Before)
-	if p.Forced != nil {
+	if p.Unrecorded != nil {
 		for i := range len(all) - 1 {
-			forced := all[i]
-			forced.Listed, forced.Revision = p.Forced, p.Revision
-			all = append(all, forced)
+			unrecorded := all[i]
+			unrecorded.Pages = model.Pages{Listed: p.Unrecorded, Revision: p.Revision}
+			all = append(all, unrecorded)
 		}
 	}
-	now.Listed, now.Revision = p.Listed, p.Revision
+	now.Pages = p.Pages
 	all = append(all, now)
 	apply(p.After)
 	return append(all, now)
@@ -387,7 +393,7 @@ func states(w model.World, p model.Prediction) []state {
 
 // String lists the published clusters and the records.
 func (s state) String() string {
-	text := fmt.Sprintf("%v, revision %d", s.Listed, s.Revision)
+	text := s.Pages.String()
 	for _, r := range s.Records {
 		text += fmt.Sprintf("\n  %d of generation %d after %d, %.6s to %.6s, +%v -%v: %s %s", r.Revision, r.Generation, r.Published, r.From, r.To, r.Added, r.Removed, r.Phase, r.Approval)
 		text += fmt.Sprintf(", left +%d -%d, started %s, permitted %s, progress %s, completed %s, held by %v", r.LeftAdded, r.LeftRemoved,

@@ -14,6 +14,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/model"
@@ -55,7 +56,7 @@ func (h *history) event() {
 	}
 	switch rapid.SampledFrom([]string{
 		"cluster", "cluster", "cluster", "cluster", "readiness", "readiness", "readiness", "number", "policy", "policy", "policy", "no policy",
-		"answer", "answer", "answer", "answer", "evict", "evict", "pin", "unpin", "restart", "source", "source back", "edit", "tolerate", "tolerate", "swap", "swap", "swap", "all ready", "deny", "deny nothing",
+		"answer", "answer", "answer", "answer", "evict", "evict", "pin", "unpin", "restart", "source", "source back", "edit", "tolerate", "tolerate", "swap", "swap", "swap", "all ready", "deny", "deny nothing", "page", "page",
 	}).Draw(h.rt, "event") {
 	case "cluster":
 		h.clusterEvent()
@@ -103,6 +104,8 @@ func (h *history) event() {
 		h.pin(strconv.Itoa(1 + h.of("revision", max(1, len(h.records)))))
 	case "unpin":
 		h.pin("")
+	case "page":
+		h.pageEvent()
 	case "deny":
 		h.deny(rapid.SampledFrom([]model.Denial{model.InReserve, model.InPermit, model.InPermitOfOthers}).Draw(h.rt, "denial"))
 	case "deny nothing":
@@ -125,6 +128,47 @@ func (h *history) deny(in model.Denial) {
 	case model.InPermit:
 		h.x.answer = no
 	}
+}
+
+// pageEvent edits or deletes the page, as a user would. It does so only after an attempt: a page
+// that is edited while no controller runs is what was published last. It never lists what the
+// engine may publish next: that would not be written, and the page would keep its revision.
+func (h *history) pageEvent() {
+	for key, page := range h.own() {
+		if h.memory.Last == nil {
+			return
+		}
+		if page != h.edited {
+			h.unedited = page.DeepCopy()
+		}
+		h.meddle(key.Name, func(page *v1alpha1.PlacementDecision) bool {
+			stranger := v1alpha1.ClusterDecision{ClusterName: "c0"}
+			switch rapid.SampledFrom([]string{"deleted", "hidden", "one more", "another"}).Draw(h.rt, "edit of the page") {
+			case "deleted":
+				return false
+			case "hidden":
+				delete(page.Labels, v1alpha1.PlacementLabel)
+			case "one more":
+				page.Status.Decisions = append(page.Status.Decisions, stranger)
+			case "another":
+				page.Status.Decisions = append(page.Status.Decisions[min(1, len(page.Status.Decisions)):], stranger)
+			}
+			return true
+		})
+		h.edited = h.pages.pages[key]
+	}
+}
+
+// undoPageEdit undoes an edit of the page that no attempt has reverted.
+func (h *history) undoPageEdit() {
+	if h.unedited == nil {
+		return
+	}
+	key := inventory.Key{Namespace: "ns", Name: h.unedited.Name}
+	if now := h.pages.pages[key]; now == h.edited {
+		h.pages.pages[key] = h.unedited
+	}
+	h.edited, h.unedited = nil, nil
 }
 
 // setTolerations edits the Placement.
@@ -275,7 +319,7 @@ func (h *history) attemptUntilNoneIsDue() {
 // worldOf is what the model knows before an attempt.
 func (h *history) world() model.World {
 	w := model.World{
-		Now: h.now, Listed: h.listed(), Revision: h.pageRevision(), Records: h.modelRecords(), Denies: h.denies,
+		Now: h.now, Pages: h.modelPages(), Records: h.modelRecords(), Denies: h.denies,
 		Placement: model.Placement{Number: -1, Generation: h.placement.Generation}, Clusters: map[string]model.Cluster{}, GoneReady: map[string]bool{},
 	}
 	if n := h.placement.Spec.NumberOfClusters; n != nil {
@@ -316,7 +360,7 @@ func (h *history) attempt() (again bool) {
 	want := model.Attempt(world, h.memory)
 	fault, crashes := h.fault, h.crashes
 	a, failed := h.run()
-	got := state{h.modelRecords(), h.listed(), h.pageRevision()}
+	got := state{h.modelRecords(), h.modelPages()}
 	all := states(world, want)
 	text := func(of ...any) string {
 		return fmt.Sprintf("%s\nbefore: %s\nmemory: %+v\nworld: %+v", fmt.Sprint(of...), all[0], h.memory, world)
@@ -325,9 +369,14 @@ func (h *history) attempt() (again bool) {
 		if !slices.ContainsFunc(all, func(s state) bool { return s.String() == got.String() }) {
 			h.rt.Fatal(text("write ", fault, " failed, crash: ", crashes, "; got ", got, "\nexpected one of ", all))
 		}
-		known := h.memory.Published
-		if h.memory = want.Memory; !slices.Equal(got.Listed, want.Listed) || got.Revision != want.Revision {
-			h.memory.Published = known
+		known := h.memory
+		h.memory = want.Memory
+		switch {
+		case got.Pages.String() == want.Pages.String():
+		case got.Pages.String() == world.Pages.String():
+			h.memory.Published, h.memory.Last = known.Published, known.Last
+		default:
+			h.memory.Published, h.memory.Last = known.Published, &got.Pages
 		}
 		if crashes {
 			h.restart()

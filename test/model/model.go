@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -20,14 +21,22 @@ type World struct {
 	Policies []berthv1alpha1.DisruptionPolicySpec
 	// Records are those of the Placement, by revision.
 	Records []Record
-	// Listed are the published clusters, sorted; Revision is that of the pages.
-	Listed   []string
-	Revision int64
+	// Pages are as they are now, also if a user edited or deleted them.
+	Pages
 	// Observed is the generation in the status if no change is pending there; else 0.
 	Observed int64
 	// Denies says which plugin denies changes; empty for none.
 	Denies Denial
 }
+
+// Pages are the clusters that pages list, sorted, and the revision of the change that published
+// them.
+type Pages struct {
+	Listed   []string
+	Revision int64
+}
+
+func (p Pages) String() string { return fmt.Sprintf("%v, revision %d", p.Listed, p.Revision) }
 
 // Denial is a plugin that denies changes.
 type Denial string
@@ -96,6 +105,8 @@ func (r Record) permitted() bool { return !r.Permitted.IsZero() }
 
 // Memory is what a restart forgets.
 type Memory struct {
+	// Last is what was published last. Nil after a restart: the pages say it then.
+	Last *Pages
 	// Target is the digest of the target that differed from the published clusters last, Since when
 	// it was first seen.
 	Target string
@@ -137,10 +148,10 @@ type Prediction struct {
 	Target []string
 	// Before are the records written before the pages, After those written later, in order.
 	Before, After []Record
-	// Listed and Revision are on the pages afterwards. Forced are published instead of Listed, with
-	// the same revision, if a record of Before cannot be written.
-	Listed, Forced []string
-	Revision       int64
+	// Pages are those afterwards. Unrecorded are listed instead, with the same revision, if a
+	// record of Before cannot be written; nil if the pages stay as they are then.
+	Pages
+	Unrecorded []string
 	// Again: the next attempt is due at once.
 	Again  bool
 	Memory Memory
@@ -158,11 +169,15 @@ type attempt struct {
 	paused, awaitsRecord bool
 }
 
-// Attempt predicts an attempt.
+// Attempt predicts an attempt. Pages that a user edited change nothing in it: what was published
+// last is decided from and restored, also if the change has to wait.
 func Attempt(w World, m Memory) Prediction {
+	if m.Last != nil {
+		w.Pages = *m.Last
+	}
 	m.ReadySince = maps.Clone(m.ReadySince)
 	a := &attempt{World: w, memory: m, policy: strictest(w.Policies)}
-	a.result = Prediction{Listed: w.Listed, Revision: w.Revision}
+	a.result = Prediction{Pages: w.Pages}
 	if a.memory.Generation != a.Placement.Generation {
 		a.memory.Generation, a.memory.DecidedSince = a.Placement.Generation, a.Now
 	}
@@ -200,6 +215,10 @@ func Attempt(w World, m Memory) Prediction {
 	if decided && slices.Equal(a.result.Listed, target) && (outcome == Unchanged || outcome == Published) {
 		a.memory.Published = a.Placement.Generation
 	}
+	if slices.Equal(a.result.Listed, a.Listed) {
+		a.result.Unrecorded = a.Listed
+	}
+	a.memory.Last = &a.result.Pages
 	a.result.Memory = a.memory
 	return a.result
 }

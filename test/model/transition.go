@@ -41,7 +41,7 @@ func (a *attempt) transition(c *change, goesOn bool) Outcome {
 		a.publish(c, listed)
 		return Published
 	}
-	a.result.Forced = a.withoutForced(c)
+	a.result.Unrecorded = a.withoutForced(c)
 	if !slices.Equal(listed, a.Listed) {
 		a.publish(c, listed)
 		a.result.Again = true
