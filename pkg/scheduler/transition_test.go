@@ -13,6 +13,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/report"
@@ -820,5 +821,29 @@ func TestRevertedWhileProgressing(t *testing.T) {
 	}
 	if got := d.names(); got != "a b c x" {
 		t.Errorf("published %s", got)
+	}
+}
+
+// TestRetryWhileProgressing: a change that waits for a fact is tried again also while the change in
+// progress goes on, which may be stuck.
+func TestRetryWhileProgressing(t *testing.T) {
+	d := governed(t, 0, nothing)
+	d.govern(apps)
+	d.ready("a b c x y z", "")
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	d.attempt()
+	d.app("x", false)
+	d.attemptUntilStable()
+	d.later(601)
+	d.attempt()
+	d.x.answer = awaits
+	d.tier("gold", "z")
+	a := d.attempt()
+	if a.Outcome != plan.Progressing || a.Deferred == nil {
+		t.Fatalf("the outcome is %s, deferred %v", a.Outcome, a.Deferred)
+	}
+	if at, want := a.State.NextAttempt(), d.now.Add(decide.WaitingInterval); !at.Equal(want) {
+		t.Errorf("the next attempt is at %s, want %s", at, want)
 	}
 }

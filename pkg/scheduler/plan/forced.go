@@ -53,7 +53,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	}
 	switch v.Outcome {
 	case Failed:
-		a.choose(a.Change, v)
+		a.setChange(a.Change, v)
 		return true
 	case Permitted:
 		a.publishRemoval(m, v)
@@ -64,7 +64,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	}
 	if a.Outcome == Undecided {
 		// There is no other change to report.
-		a.choose(m, v)
+		a.setChange(m, v)
 	}
 	return false
 }
@@ -108,7 +108,7 @@ func (a *planner) publishRemoval(m *Move, v Verdict) {
 	if a.Change != nil {
 		a.Deferred = &Deferred{a.Change, a.Verdict}
 	}
-	a.choose(m, v)
+	a.setChange(m, v)
 	a.Outcome = Published
 	if a.Target != nil && slices.Equal(m.Clusters, a.Target.Clusters) {
 		// The removal is the whole change.

@@ -139,9 +139,7 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	a.limitTimeouts()
 	a.planRecords()
 	a.Unrecorded = a.unrecorded()
-	if after := a.Effects().RetryAfter; after > 0 && a.State.Requeue().IsZero() {
-		a.State.RequeueAt(a.Snapshot.Now.Add(after))
-	}
+	a.retry()
 	a.remember()
 	if a.isQuiet() {
 		a.Settled = a.settles(ctx)
@@ -163,8 +161,9 @@ func (a *planner) chooseChange(ctx context.Context) {
 		if a.resumesFirst(ctx, m, rest) {
 			return
 		}
-		a.choose(m, a.permitChange(ctx, m))
+		a.setChange(m, a.permitChange(ctx, m))
 		if rest != nil && (a.Outcome == Waiting || a.forcedPermitted()) {
+			a.retry()
 			a.resume(ctx, rest, &Deferred{m, a.Verdict})
 		}
 	case !a.in.Reserved || a.in.Dry:
@@ -172,13 +171,20 @@ func (a *planner) chooseChange(ctx context.Context) {
 		a.keepsReserved = true
 	default:
 		if failure := a.unreserve(ctx, &framework.Proposal{}, false); failure != nil {
-			a.choose(nil, failed(failure))
+			a.setChange(nil, failed(failure))
 		}
 	}
 }
 
-// choose sets the change that the attempt is about.
-func (a *planner) choose(m *Move, v Verdict) { a.Change, a.Verdict, a.Outcome = m, v, v.Outcome }
+// retry asks for another attempt if the outcome does, and no plugin did.
+func (a *planner) retry() {
+	if after := a.Effects().RetryAfter; after > 0 && a.State.Requeue().IsZero() {
+		a.State.RequeueAt(a.Snapshot.Now.Add(after))
+	}
+}
+
+// setChange sets the change that the attempt is about.
+func (a *planner) setChange(m *Move, v Verdict) { a.Change, a.Verdict, a.Outcome = m, v, v.Outcome }
 
 // undecidedForNow reports whether nothing was decided for a reason that passes without an edit.
 func (p *Plan) undecidedForNow() bool {
@@ -190,7 +196,7 @@ func (p *Plan) undecidedForNow() bool {
 func (a *planner) undecideIfTimedOut() {
 	if timedOut := limits.TimeoutOf(a.PermitErr); timedOut != nil && a.Publish == nil {
 		a.Decision, a.Target, a.Deferred = a.WithFailure(a.PermitErr), nil, nil
-		a.choose(nil, Verdict{Outcome: Undecided})
+		a.setChange(nil, Verdict{Outcome: Undecided})
 	}
 }
 

@@ -61,7 +61,7 @@ func (a *planner) nextStep(ctx context.Context) {
 		if !a.in.Dry {
 			v = a.endReserve(ctx, a.Change, v, false)
 		}
-		a.choose(a.Change, v)
+		a.setChange(a.Change, v)
 		return
 	case a.Deferred != nil:
 		if t == nil {
@@ -127,7 +127,7 @@ func (a *planner) resumesFirst(ctx context.Context, next, rest *Move) bool {
 		a.unreserve(ctx, rest.Proposal, false)
 	}
 	a.step, a.Deferred = nil, nil
-	a.choose(nil, Verdict{Outcome: Unchanged})
+	a.setChange(nil, Verdict{Outcome: Unchanged})
 	return false
 }
 
@@ -152,7 +152,7 @@ func (a *planner) resume(ctx context.Context, rest *Move, instead *Deferred) boo
 		instead.Revision = rest.Revision + 1
 	}
 	a.Deferred = instead
-	a.choose(rest, v)
+	a.setChange(rest, v)
 	return true
 }
 
