@@ -228,7 +228,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}
 	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
-	decides.StorePublished, decides.OnDecided, decides.StoreClaim, decides.StoreQuota = inv.SetPublished, onDecided(recorder), inv.Claim, placements.storeQuota
+	decides.StorePublished, decides.OnDecided, decides.StoreClaim, decides.StoreQuota = inv.SetPublished, onDecided(recorder), inv.StoreClaim, placements.storeQuota
 	r := &PlacementReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Now: o.Now, Times: &placements.times,
 	}

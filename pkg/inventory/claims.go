@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// claim is what one Placement has, as sets of name indexes. A claim changes when an event arrives
-// and when the engine stores it; other Placements are told once, at the end (updateHoldings).
+// claim is what one Placement has, as sets of name indexes. A claim changes when an event arrives,
+// when the engine stores it and when a page is announced; other Placements are told once, at the end (updateHoldings).
 type claim struct {
 	// listed are the clusters of the last published decision, each acquired in the table of names.
 	// External edits of pages do not count: with them, a user who can write pages could take the
@@ -63,24 +63,37 @@ func (inv *Inventory) claimChanged(key Key) {
 	inv.holdingChanged(key)
 }
 
+// StoreClaim is Claim for the Placement of an attempt. It does nothing if that was deleted or
+// replaced meanwhile.
+func (inv *Inventory) StoreClaim(subject *framework.Subject, clusters []string) {
+	inv.claimIf(subject.Key(), clusters, func(p *placement) bool { return p != nil && p.object.UID == subject.Placement.UID })
+}
+
 // Claim counts a decision on each of the clusters that no page of the Placement lists yet. It
 // replaces the Placement's earlier claim. The claim to a cluster ends when a page lists it.
-func (inv *Inventory) Claim(placement Key, clusters []string) {
+func (inv *Inventory) Claim(key Key, clusters []string) {
+	inv.claimIf(key, clusters, func(*placement) bool { return true })
+}
+
+func (inv *Inventory) claimIf(key Key, clusters []string, current func(*placement) bool) {
 	inv.processOwn(func(e *event) {
+		if !current(inv.placements[key]) {
+			return
+		}
 		var writing, written []string
-		listed := inv.pages.listedBy(placement)
+		listed := inv.pages.listedBy(key)
 		for _, name := range clusters {
 			if i, known := inv.names.index[name]; !known || !listed.Has(i) {
 				writing = append(writing, name)
-			} else if inv.dependsOnClaim(placement) { // listed by another writer
+			} else if inv.dependsOnClaim(key) { // listed by another writer
 				written = append(written, name)
 			}
 		}
 		if len(written) > 0 {
-			inv.dispatch(Input{Kind: InputLanded, Placement: placement, Clusters: written}, e)
+			inv.dispatch(Input{Kind: InputLanded, Placement: key, Clusters: written}, e)
 		}
-		if !inv.isWriting(placement, writing) {
-			inv.dispatch(Input{Kind: InputReserved, Placement: placement, Clusters: writing}, e)
+		if !inv.isWriting(key, writing) {
+			inv.dispatch(Input{Kind: InputReserved, Placement: key, Clusters: writing}, e)
 		}
 	})
 }

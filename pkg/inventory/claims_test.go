@@ -165,3 +165,35 @@ func TestToldOfClaims(t *testing.T) {
 		}
 	})
 }
+
+// TestClaimOfReplacedPlacement: a Placement of the same name has nothing of the earlier one, also
+// if an attempt of that ends later.
+func TestClaimOfReplacedPlacement(t *testing.T) {
+	for name, replace := range map[string]func(h *holders, first, second *v1alpha1.Placement){
+		"in one update": func(h *holders, _, second *v1alpha1.Placement) { h.Update(second) },
+		"deleted first": func(h *holders, first, second *v1alpha1.Placement) { h.Delete(first); h.Update(second) },
+		"only deleted":  func(h *holders, first, _ *v1alpha1.Placement) { h.Delete(first) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, key := newHolders(t, "a", "b", "watched"), inventory.Key{Namespace: "n", Name: "a"}
+			h.Update(requestingCPU("a", "3"))
+			h.Update(requestingCPU("b", "3"))
+			h.Started()
+			first, second := h.placement("a").Obj(), h.placement("a").Obj()
+			second.UID = "second"
+			subject := h.Subject(key)
+			h.StoreClaim(subject, []string{"c1"})
+			if got := counts(h.Inventory)["c1"]; got != 1 {
+				t.Fatalf("claimed: %d decisions on c1", got)
+			}
+			replace(h, first, second)
+			if got := counts(h.Inventory)["c1"]; got != 0 {
+				t.Errorf("replaced: %d decisions on c1", got)
+			}
+			h.StoreClaim(subject, []string{"c2"})
+			if got := counts(h.Inventory)["c2"]; got != 0 {
+				t.Errorf("the earlier attempt ended: %d decisions on c2", got)
+			}
+		})
+	}
+}

@@ -164,6 +164,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 			p.specBefore = specBefore(old, object)
 		} else {
 			inv.forgetPublished(old)
+			inv.setWriting(key, nil)
 		}
 		inv.removePlacement(old)
 	}

@@ -131,7 +131,7 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 	p := plan.Make(cycle, d, plan.Input{
 		Reserved: s.memory.of(subject.Key()).reserved, Timeouts: s.Timeouts(subject.Placement), RevokedOnly: revokedOnly, Limits: &s.Limits, Timer: s.Timer,
 	})
-	s.storeClaim(subject.Key(), p.Claim, plan.KeepClaim)
+	s.storeClaim(subject, p.Claim, plan.KeepClaim)
 	s.memory.save(p, s.WriteRecordsBefore != nil)
 	if s.OnDecided != nil {
 		s.OnDecided(p)

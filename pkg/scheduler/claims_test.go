@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
@@ -31,8 +32,8 @@ func TestClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			call := ""
-			s := New(nil, nil)
-			s.StoreClaim = func(_ types.NamespacedName, clusters []string) { call = fmt.Sprint(clusters) }
+			s, subject := New(nil, nil), &framework.Subject{Placement: &v1alpha1.Placement{}}
+			s.StoreClaim = func(_ *framework.Subject, clusters []string) { call = fmt.Sprint(clusters) }
 			s.StoreQuota = func(_ types.NamespacedName, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
 			p := &framework.Proposal{
 				Added: []string{"a"}, Selected: make([]framework.SelectedCluster, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
@@ -41,7 +42,7 @@ func TestClaims(t *testing.T) {
 			var got []string
 			store := func(next, stored plan.Claim) {
 				call = ""
-				if s.storeClaim(types.NamespacedName{}, next, stored); call == "" {
+				if s.storeClaim(subject, next, stored); call == "" {
 					call = "-"
 				}
 				got = append(got, call)

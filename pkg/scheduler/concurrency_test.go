@@ -29,7 +29,7 @@ func TestDecidedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := scheduler.New(profiles, scheduler.NewMemory())
-	s.StoreClaim = inv.Claim
+	s.StoreClaim = inv.StoreClaim
 	inv.Update(fixture.Set("s1"))
 	inv.Update(fixture.Binding("ns", "s1"))
 	queue := make(chan inventory.Key, many)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
@@ -28,7 +26,7 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 	default:
 		s.publish(ctx, a)
 		a.Err = cmp.Or(p.PermitErr, a.Err)
-		s.storeClaim(a.Snapshot.Subject.Key(), a.claim, p.Claim)
+		s.storeClaim(a.Snapshot.Subject, a.claim, p.Claim)
 	}
 	s.CountFailure(a.Snapshot.Subject.Placement, a.Err != nil)
 	return a
@@ -189,12 +187,12 @@ func (s *Scheduler) postBind(ctx context.Context, a *Attempt) {
 }
 
 // storeClaim stores what differs from the claim that is stored already.
-func (s *Scheduler) storeClaim(placement types.NamespacedName, next, stored plan.Claim) {
+func (s *Scheduler) storeClaim(subject *framework.Subject, next, stored plan.Claim) {
 	same := slices.Equal(next.Clusters, stored.Clusters) && (next.Clusters == nil) == (stored.Clusters == nil)
 	if next.Clusters != nil && !same && s.StoreClaim != nil {
-		s.StoreClaim(placement, next.Clusters)
+		s.StoreClaim(subject, next.Clusters)
 	}
 	if next.Quota >= 0 && next.Quota != stored.Quota && s.StoreQuota != nil {
-		s.StoreQuota(placement, next.Quota)
+		s.StoreQuota(subject.Key(), next.Quota)
 	}
 }

@@ -268,7 +268,7 @@ func (d *desk) restart() {
 		d.t.Fatal(err)
 	}
 	d.scheduler = scheduler.New(profiles, d.heldChanges)
-	d.scheduler.StorePublished, d.scheduler.StoreClaim, d.scheduler.WriteRecordsBefore = d.inv.SetPublished, d.inv.Claim, d.recordFirst
+	d.scheduler.StorePublished, d.scheduler.StoreClaim, d.scheduler.WriteRecordsBefore = d.inv.SetPublished, d.inv.StoreClaim, d.recordFirst
 	d.inv.Update(fixture.Set("s1"))
 	if !d.unbound {
 		d.inv.Update(fixture.Binding("ns", "s1"))

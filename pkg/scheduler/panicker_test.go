@@ -278,7 +278,7 @@ func newPanicHub(t *testing.T, clusters int, change ...func(*config.Plugins)) *p
 		t.Fatal(err)
 	}
 	h.scheduler = scheduler.New(profiles, scheduler.NewMemory())
-	h.scheduler.StorePublished, h.scheduler.StoreClaim = h.inv.SetPublished, h.inv.Claim
+	h.scheduler.StorePublished, h.scheduler.StoreClaim = h.inv.SetPublished, h.inv.StoreClaim
 	h.inv.Update(fixture.Set("s1"))
 	h.inv.Update(fixture.Binding("ns", "s1"))
 	h.inv.Update(ask().Obj())

@@ -99,7 +99,7 @@ func (f *fleetAtRest) start() {
 	}
 	f.scheduler = scheduler.New(profiles, held)
 	f.scheduler.Clock, f.scheduler.CycleTimeout = f.clock, time.Second
-	f.scheduler.StoreClaim = f.inv.Claim
+	f.scheduler.StoreClaim = f.inv.StoreClaim
 	if f.queues != nil {
 		f.scheduler.StoreQuota = f.queues.SetClusters
 	}

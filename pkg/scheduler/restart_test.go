@@ -92,7 +92,7 @@ func (f *crowd) start() {
 		f.t.Fatal(err)
 	}
 	f.scheduler = scheduler.New(profiles, nil)
-	f.scheduler.StorePublished, f.scheduler.StoreClaim = f.inv.SetPublished, f.inv.Claim
+	f.scheduler.StorePublished, f.scheduler.StoreClaim = f.inv.SetPublished, f.inv.StoreClaim
 	f.inv.Update(fixture.Set("s1"))
 	f.inv.Update(fixture.Binding("ns", "s1"))
 	for _, c := range f.clusters {

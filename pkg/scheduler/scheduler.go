@@ -42,7 +42,7 @@ type Scheduler struct {
 	// until a page of the Placement lists it. StoreQuota stores how many clusters of its queue's
 	// quota the Placement uses. Both are called at the end of steps 1 to 8, and after step 9 if it
 	// changed that; either may be nil.
-	StoreClaim func(placement types.NamespacedName, clusters []string)
+	StoreClaim func(subject *framework.Subject, clusters []string)
 	StoreQuota func(placement types.NamespacedName, clusters int)
 	// StorePublished stores the published decision for the next Snapshot; nil if it is the same as
 	// before.

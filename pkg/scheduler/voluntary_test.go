@@ -333,7 +333,7 @@ func TestAnotherProfileIsAnEdit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.scheduler = scheduler.New(profiles, d.heldChanges)
-	d.scheduler.StorePublished, d.scheduler.StoreClaim, d.scheduler.WriteRecordsBefore = d.inv.SetPublished, d.inv.Claim, d.recordFirst
+	d.scheduler.StorePublished, d.scheduler.StoreClaim, d.scheduler.WriteRecordsBefore = d.inv.SetPublished, d.inv.StoreClaim, d.recordFirst
 	d.edit(func(pl *v1alpha1.Placement) {
 		pl.Annotations = map[string]string{v1alpha1.ProfileAnnotation: "lenient"}
 	})

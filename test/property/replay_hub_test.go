@@ -62,7 +62,7 @@ func (h *replayHub) restart(t *rapid.T) {
 	h.engine = newReplayScheduler(t, &framework.Handle{
 		Pages: h, Assume: h.inv.AssumePage, HeldChanges: h.held,
 	}, h.held, h.copier)
-	h.engine.StorePublished, h.engine.StoreClaim, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.inv.Claim, h.recordFirst
+	h.engine.StorePublished, h.engine.StoreClaim, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.inv.StoreClaim, h.recordFirst
 	for _, o := range h.all() {
 		h.inv.Update(o)
 	}

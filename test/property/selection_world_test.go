@@ -104,7 +104,7 @@ func (w *selectionWorld) newController(onAffected func([]inventory.Key)) (*inven
 		w.t.Fatal(err)
 	}
 	engine := scheduler.New(profiles, nil)
-	engine.StorePublished, engine.StoreClaim = inv.SetPublished, inv.Claim
+	engine.StorePublished, engine.StoreClaim = inv.SetPublished, inv.StoreClaim
 	all := w.all()
 	rand.New(rand.NewPCG(uint64(w.version), 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, o := range all {

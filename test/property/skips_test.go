@@ -81,7 +81,7 @@ func newSkippingHub(t *rapid.T, skipped *int) *skippingHub {
 	}
 	h.engine = scheduler.New(profiles, h.held)
 	h.checker = newScheduler(t, true)
-	h.engine.StorePublished, h.engine.StoreClaim, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.inv.Claim, h.recordFirst
+	h.engine.StorePublished, h.engine.StoreClaim, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.inv.StoreClaim, h.recordFirst
 	for _, name := range setNames {
 		h.put(fixture.Set(name))
 	}
