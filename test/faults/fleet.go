@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // Labels of the fleet's clusters.
@@ -74,7 +75,7 @@ func InParallel(n int, call func(i int) error) {
 // Bind creates a namespace and binds the set there.
 func Bind(ctx context.Context, hub client.Client, namespace, set string) {
 	GinkgoHelper()
-	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	testhub.CreateNamespace(ctx, hub, namespace)
 	Expect(hub.Create(ctx, fixture.Binding(namespace, set))).To(Succeed())
 }
 
@@ -92,8 +93,7 @@ func CleanUp(hub client.Client, set string, namespaces ...string) {
 
 // SetLabel labels a cluster.
 func SetLabel(ctx context.Context, hub client.Client, cluster, key, value string) error {
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))
-	return hub.Patch(ctx, fixture.Cluster(cluster).Obj(), patch)
+	return testhub.Patch(ctx, hub, fixture.Cluster(cluster).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value))
 }
 
 // Fleet is a changing set of clusters and the Placements that select from it.

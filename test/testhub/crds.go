@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/config/crd"
 )
 
 // CRDs of other projects, in the versions of crds/go.mod.
@@ -61,4 +63,31 @@ func (h *Hub) InstallCRD(ctx context.Context, of string) {
 			}
 		}
 	}).Should(Succeed())
+}
+
+// ReplaceCRDs sets the spec of each CRD on the hub to Berth's, with its schemas edited.
+func (h *Hub) ReplaceCRDs(ctx context.Context, edit func(field string, schema *apiextensionsv1.JSONSchemaProps)) {
+	GinkgoHelper()
+	for _, wanted := range Must(crd.All()) {
+		for i := range wanted.Spec.Versions {
+			EditSchemas("", wanted.Spec.Versions[i].Schema.OpenAPIV3Schema, edit)
+		}
+		spec := *wanted.Spec.DeepCopy()
+		Edit(ctx, h, wanted, func(stored *apiextensionsv1.CustomResourceDefinition) { stored.Spec = spec })
+	}
+}
+
+// EditSchemas calls edit with the schema of a field and the schemas in it.
+func EditSchemas(field string, schema *apiextensionsv1.JSONSchemaProps, edit func(field string, schema *apiextensionsv1.JSONSchemaProps)) {
+	edit(field, schema)
+	for name, property := range schema.Properties {
+		EditSchemas(name, &property, edit)
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil {
+		EditSchemas("", schema.Items.Schema, edit)
+	}
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		EditSchemas("", schema.AdditionalProperties.Schema, edit)
+	}
 }

@@ -3,6 +3,7 @@ package testhub
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -13,12 +14,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -162,13 +163,23 @@ func (h *Hub) Author(ctx context.Context, namespace string) client.WithWatch {
 	GinkgoHelper()
 	user := "author-of-" + namespace
 	for _, role := range []string{"berth-viewer", "berth-editor"} {
-		Expect(client.IgnoreAlreadyExists(h.Create(ctx, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
-		}))).To(Succeed())
+		Grant(ctx, h, namespace, user, role)
 	}
 	return h.As(user)
+}
+
+// Row is the row that kubectl prints of the object at a path of the API server.
+func (h *Hub) Row(ctx context.Context, path string) (columns []string, cells []any) {
+	GinkgoHelper()
+	get := Must(kubernetes.NewForConfig(h.Config)).RESTClient().Get().AbsPath(path)
+	text := Must(get.SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx))
+	var table metav1.Table
+	Expect(json.Unmarshal(text, &table)).To(Succeed())
+	Expect(table.Rows).To(HaveLen(1))
+	for _, c := range table.ColumnDefinitions {
+		columns = append(columns, c.Name)
+	}
+	return columns, table.Rows[0].Cells
 }
 
 // Parse decodes YAML documents and skips empty ones.
