@@ -24,10 +24,10 @@ func keepsHeldQuota(ctx SpecContext) {
 	}).Should(Succeed())
 	configure(ctx, strings.Replace(everything, "  - {name: web,", "  - {name: tight, submitacl: \"*\", resources: {max: {clusters: 2}}}\n  - {name: web,", 1))
 	submit(ctx, "ann", fixture.Placement("team", "held").Number(2).Sets("lab").Obj(), "root.tight")
-	pending := func() string { return condition(ctx, "held", v1alpha1.PlacementConditionDecisionPending) }
+	pending := func() (string, error) { return condition(ctx, "held", v1alpha1.PlacementConditionDecisionPending) }
 	Eventually(pending).Should(HavePrefix("True Held"))
 	submit(ctx, "ann", fixture.Placement("team", "urgent").Number(1).Sets("lab").Annotation(v1alpha1.PriorityAnnotation, "10").Obj(), "root.tight")
-	satisfied := func() string { return condition(ctx, "urgent", v1alpha1.PlacementConditionSatisfied) }
+	satisfied := func() (string, error) { return condition(ctx, "urgent", v1alpha1.PlacementConditionSatisfied) }
 	Eventually(satisfied).Should(ContainSubstring("by held 2"))
 
 	berth.Stop()

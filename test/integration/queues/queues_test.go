@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/cmd/berth/app"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const (
@@ -157,7 +157,7 @@ var _ = Describe("Queues", Ordered, func() {
 		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(Equal([]string{"prod-1", "prod-2"}))
 		move := func(user, to string) error {
 			patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, queueLabel, to)
-			return hub.As(user).Patch(ctx, stored(ctx, "moved"), client.RawPatch(types.MergePatchType, []byte(patch)))
+			return testhub.Patch(ctx, hub.As(user), stored(ctx, "moved"), patch)
 		}
 		Expect(move("ann", "root.dev")).To(MatchError(ContainSubstring("may not change the requested queue")))
 		Eventually(func() error { return move("boss", "root.small") }).Should(Succeed())
@@ -175,7 +175,7 @@ var _ = Describe("Queues", Ordered, func() {
 		Eventually(admitted).WithContext(ctx).WithArguments("tagged").Should(Equal("True Placed: queue root.web by rule tag for user dan"))
 		tag := func(user, to string) error {
 			patch := fmt.Sprintf(`{"metadata":{"labels":{"team":%q}}}`, to)
-			return hub.As(user).Patch(ctx, stored(ctx, "tagged"), client.RawPatch(types.MergePatchType, []byte(patch)))
+			return testhub.Patch(ctx, hub.As(user), stored(ctx, "tagged"), patch)
 		}
 		Expect(tag("ann", "small")).To(MatchError(ContainSubstring("may not change tag team")))
 		Expect(tag("boss", "small")).To(MatchError(ContainSubstring("may not change tag team")), "boss administers root.prod only")
@@ -211,8 +211,8 @@ var _ = Describe("Queues", Ordered, func() {
 		unguarded()
 		berth = start(hub.Config, withQueues())
 		reasons := "False NoRuleMatched: rule 1 (provided): no queue was requested"
-		Eventually(func() string { return conditionOf(ctx, "other", "forged", v1alpha1.PlacementConditionQueueAdmitted) }).Should(HavePrefix(reasons))
-		Eventually(func() string { return conditionOf(ctx, "other", "foreign", v1alpha1.PlacementConditionQueueAdmitted) }).Should(HavePrefix(reasons))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, fixture.Placement("other", "forged").Obj(), v1alpha1.PlacementConditionQueueAdmitted).Should(HavePrefix(reasons))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, fixture.Placement("other", "foreign").Obj(), v1alpha1.PlacementConditionQueueAdmitted).Should(HavePrefix(reasons))
 		Expect(hub.Delete(ctx, forged)).To(Succeed())
 		Expect(hub.Delete(ctx, foreign)).To(Succeed())
 		Eventually(answers).WithContext(ctx).Should(Succeed())
@@ -243,7 +243,9 @@ var _ = Describe("Queues", Ordered, func() {
 		Eventually(clusters).WithContext(ctx).WithArguments("second").Should(HaveLen(1))
 		Expect(hub.Delete(ctx, stored(ctx, "first"))).To(Succeed())
 		// The one that decides first gets the cluster.
-		Eventually(func() int { return len(clusters(ctx, "second")) + len(clusters(ctx, "third")) }).Should(Equal(2))
+		Eventually(func() int {
+			return len(testhub.Must(clusters(ctx, "second"))) + len(testhub.Must(clusters(ctx, "third")))
+		}).Should(Equal(2))
 		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(HavePrefix("True Placed: queue root.small"))
 	})
 
@@ -332,11 +334,7 @@ func submit(ctx context.Context, user string, pl *v1alpha1.Placement, queue stri
 
 func edit(ctx context.Context, c client.Client, name string, change func(*v1alpha1.Placement)) {
 	GinkgoHelper()
-	Eventually(func() error {
-		pl := stored(ctx, name)
-		change(pl)
-		return c.Update(ctx, pl)
-	}).Should(Succeed())
+	testhub.Edit(ctx, c, named(name), change)
 }
 
 // configure puts queues on the hub.
@@ -355,28 +353,21 @@ func reconfigure(ctx context.Context, queues string) error {
 	return hub.Update(ctx, object)
 }
 
+func named(name string) *v1alpha1.Placement { return fixture.Placement("team", name).Obj() }
+
 func stored(ctx context.Context, name string) *v1alpha1.Placement {
 	GinkgoHelper()
-	pl := &v1alpha1.Placement{}
-	Expect(hub.Get(ctx, client.ObjectKey{Namespace: "team", Name: name}, pl)).To(Succeed())
-	return pl
+	return testhub.Must(testhub.Get(ctx, hub, named(name)))
 }
 
 func pagesOf(ctx context.Context, name string) []v1alpha1.PlacementDecision {
 	GinkgoHelper()
-	list := &v1alpha1.PlacementDecisionList{}
-	Expect(hub.List(ctx, list, client.InNamespace("team"), client.MatchingLabels{v1alpha1.PlacementLabel: name})).To(Succeed())
-	return list.Items
+	return testhub.Must(testhub.Pages(ctx, hub, named(name)))
 }
 
 // clusters are those that the pages list.
-func clusters(ctx context.Context, name string) (names []string) {
-	for _, page := range pagesOf(ctx, name) {
-		for _, d := range page.Status.Decisions {
-			names = append(names, d.ClusterName)
-		}
-	}
-	return names
+func clusters(ctx context.Context, name string) ([]string, error) {
+	return testhub.Clusters(ctx, hub, named(name))
 }
 
 // records are the queues that the pages record.
@@ -387,30 +378,18 @@ func records(ctx context.Context, name string) (records []string) {
 	return records
 }
 
-func admitted(ctx context.Context, name string) string {
+func admitted(ctx context.Context, name string) (string, error) {
 	return condition(ctx, name, v1alpha1.PlacementConditionQueueAdmitted)
 }
 
-// condition is "status reason: message", once it describes the current Placement.
-func condition(ctx context.Context, name, kind string) string {
-	return conditionOf(ctx, "team", name, kind)
-}
-
-func conditionOf(ctx context.Context, namespace, name, kind string) string {
-	pl := &v1alpha1.Placement{}
-	Expect(hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pl)).To(Succeed())
-	c := meta.FindStatusCondition(pl.Status.Conditions, kind)
-	if c == nil || c.ObservedGeneration != pl.Generation {
-		return "not reported yet"
-	}
-	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+func condition(ctx context.Context, name, kind string) (string, error) {
+	return testhub.Condition(ctx, hub, named(name), kind)
 }
 
 // configEvents are those about the queues' ConfigMap.
 func configEvents(ctx context.Context) (events []string) {
-	list := &eventsv1.EventList{}
-	Expect(hub.List(ctx, list, client.InNamespace(queueConfig.Namespace))).To(Succeed())
-	for _, e := range list.Items {
+	all := testhub.Must(testhub.Events(ctx, hub, queueConfig.Namespace))
+	for _, e := range all {
 		if e.Regarding.Kind == "ConfigMap" && e.Regarding.Name == queueConfig.Name {
 			events = append(events, e.Reason+" "+e.Note)
 		}

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // drains joins clusters to the set of a queue that drains, and to another set, before and after a
@@ -50,7 +51,7 @@ func refusesReloads(ctx context.Context) {
 	names := []string{"all", "live", "moved"}
 	before := map[string][]string{}
 	for _, name := range names {
-		before[name] = clusters(ctx, name)
+		before[name] = testhub.Must(clusters(ctx, name))
 		Expect(before[name]).NotTo(BeEmpty(), name)
 	}
 	kept := func(text, reason string, affected ...string) {

@@ -16,7 +16,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,7 +85,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 func makeFleet(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"berth-system", "team", "other"} {
-		Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+		testhub.CreateNamespace(ctx, hub, name)
 	}
 	for _, set := range []string{"dev", "prod", "lab"} {
 		Expect(hub.Create(ctx, fixture.Set(set))).To(Succeed())
