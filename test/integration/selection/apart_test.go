@@ -12,12 +12,13 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("Two Placements apart from each other", func() {
 	It("never share a cluster in any page, while the fleet and their numbers change and the controller is killed", func(ctx SpecContext) {
 		const steps, kills = 120, 3
-		ns := namespace(ctx)
+		ns := testhub.CreateTeam(ctx, hub, "team-")
 		pages := observe(ctx, func(o *observer, page []string) string {
 			for _, cluster := range page {
 				if users := o.users[cluster]; len(users) > 1 {
@@ -29,7 +30,7 @@ var _ = Describe("Two Placements apart from each other", func() {
 		selecting(ctx, ns, "active", "affinity: {apartFrom: [{placement: standby}]}")
 		selecting(ctx, ns, "standby", "affinity: {apartFrom: [{placement: active}]}")
 		clusters := region(ctx, ns, "eu", 8, "8")
-		other := namespace(ctx)
+		other := testhub.CreateTeam(ctx, hub, "team-")
 		region(ctx, other, "eu", 1, "8")
 		place(ctx, ns, "active", 4)
 		place(ctx, ns, "standby", 4)
@@ -41,7 +42,7 @@ var _ = Describe("Two Placements apart from each other", func() {
 			switch i := random.IntN(len(clusters)); random.IntN(3) {
 			case 0:
 				placement := []string{"active", "standby"}[random.IntN(2)]
-				Expect(patch(ctx, fixture.Placement(ns, placement).Obj(), fmt.Sprintf(`{"spec": {"numberOfClusters": %d}}`, 1+random.IntN(6)))).To(Succeed())
+				Expect(testhub.Patch(ctx, hub, fixture.Placement(ns, placement).Obj(), fmt.Sprintf(`{"spec": {"numberOfClusters": %d}}`, 1+random.IntN(6)))).To(Succeed())
 			case 1:
 				setFailed(ctx, clusters[i:i+1], true)
 			default:
@@ -60,7 +61,7 @@ var _ = Describe("Two Placements apart from each other", func() {
 		}
 		setFailed(ctx, clusters, false)
 		for _, placement := range []string{"active", "standby"} {
-			Expect(patch(ctx, fixture.Placement(ns, placement).Obj(), `{"spec": {"numberOfClusters": 4}}`)).To(Succeed())
+			Expect(testhub.Patch(ctx, hub, fixture.Placement(ns, placement).Obj(), `{"spec": {"numberOfClusters": 4}}`)).To(Succeed())
 		}
 		Eventually(func() int { return len(listed(ctx, ns, "active")) }).Should(Equal(4))
 		Eventually(func() int { return len(listed(ctx, ns, "standby")) }).Should(Equal(4))
@@ -74,7 +75,7 @@ var _ = Describe("Two Placements apart from each other", func() {
 
 	It("leave the clusters to the older one, if both have them when the controller starts", func(ctx SpecContext) {
 		controller := startProcess(0)
-		ns := namespace(ctx)
+		ns := testhub.CreateTeam(ctx, hub, "team-")
 		region(ctx, ns, "eu", 3, "8")
 		for _, name := range []string{"first", "second"} {
 			// Without prioritizers the order is by name.
@@ -89,7 +90,7 @@ var _ = Describe("Two Placements apart from each other", func() {
 		eventually(ctx, ns, "second", "eu-2")
 		Expect(strings.Join(listed(ctx, ns, "first"), " ")).To(Equal("eu-0 eu-1"))
 		By("the older one leaves a cluster")
-		Expect(patch(ctx, fixture.Placement(ns, "first").Obj(), `{"spec": {"numberOfClusters": 1}}`)).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, fixture.Placement(ns, "first").Obj(), `{"spec": {"numberOfClusters": 1}}`)).To(Succeed())
 		Eventually(func() int { return len(listed(ctx, ns, "second")) }).Should(Equal(2))
 		controller.Kill()
 	})

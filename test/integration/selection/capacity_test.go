@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const (
@@ -47,7 +48,7 @@ var _ = Describe("Placements with requests", Ordered, func() {
 		placements := clusters * perCluster
 		var spaces []string
 		for range teams {
-			spaces = append(spaces, namespace(ctx))
+			spaces = append(spaces, testhub.CreateTeam(ctx, hub, "team-"))
 		}
 		pages := observe(ctx, func(o *observer, page []string) string {
 			for _, cluster := range page {

@@ -15,6 +15,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // careful creates a DisruptionPolicy for one Placement that replaces one cluster at a time.
@@ -29,14 +30,14 @@ func careful(ctx SpecContext, ns, placement string) *berthv1alpha1.DisruptionPol
 }
 
 var _ = Describe("A SelectionPolicy under a DisruptionPolicy", Ordered, func() {
-	clock := &testClock{}
+	clock := &testhub.Clock{}
 	BeforeAll(func() {
-		controller := hub.StartController(controllers.Options{Now: clock.now})
+		controller := hub.StartController(controllers.Options{Now: clock.Now})
 		DeferCleanup(controller.Stop)
 	})
 
 	It("fails back with a replacement listed before a cluster leaves, and the surge counts against capacity", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateTeam(ctx, hub, "team-")
 		const room = 8 // web requests 6 of them, batch 4: both do not fit
 		amounts := map[string]int{"web": 6, "batch": 4}
 		pages := observe(ctx, func(o *observer, page []string) string {
@@ -65,7 +66,7 @@ var _ = Describe("A SelectionPolicy under a DisruptionPolicy", Ordered, func() {
 		before := len(pages.history(keyOf(ns, "web")))
 
 		By("failing back in steps")
-		clock.advance(601 * time.Second)
+		clock.Advance(601 * time.Second)
 		eventually(ctx, ns, "web", "eu-0", "eu-1")
 		steps := pages.history(keyOf(ns, "web"))[before:]
 		for _, step := range steps {
@@ -80,12 +81,12 @@ var _ = Describe("A SelectionPolicy under a DisruptionPolicy", Ordered, func() {
 	})
 
 	It("counts the clusters of a suspended change: no other Placement takes their capacity", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateTeam(ctx, hub, "team-")
 		region(ctx, ns, "eu", 2, "8")
 		selecting(ctx, ns, "web", "requests: {cpu: 6}")
 		selecting(ctx, ns, "batch", "requests: {cpu: 4}")
 		policy := careful(ctx, ns, "web")
-		Expect(patch(ctx, policy, `{"spec": {"suspend": true}}`)).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, policy, `{"spec": {"suspend": true}}`)).To(Succeed())
 		place(ctx, ns, "web", 1)
 		records := func() (added []string) {
 			list := &berthv1alpha1.PlacementChangeList{}
@@ -104,7 +105,7 @@ var _ = Describe("A SelectionPolicy under a DisruptionPolicy", Ordered, func() {
 		Expect(slices.Contains(listed(ctx, ns, "batch"), taken[len(ns)+1:])).To(BeFalse())
 
 		By("resuming the change, and ending it")
-		Expect(patch(ctx, policy, `{"spec": {"suspend": false}}`)).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, policy, `{"spec": {"suspend": false}}`)).To(Succeed())
 		eventually(ctx, ns, "web", taken[len(ns)+1:])
 		Expect(hub.Delete(ctx, fixture.Placement(ns, "web").Obj())).To(Succeed())
 		Eventually(func() int { return len(listed(ctx, ns, "batch")) }).Should(Equal(2))

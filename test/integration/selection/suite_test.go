@@ -8,21 +8,16 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -80,34 +75,6 @@ func startProcess(ahead time.Duration) *faults.Process {
 	return faults.StartTestController(hub.Kubeconfig, aheadVariable+"="+ahead.String())
 }
 
-// testClock is the real time plus what a spec adds.
-type testClock struct {
-	mu    sync.Mutex
-	ahead time.Duration
-}
-
-func (c *testClock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Now().Add(c.ahead)
-}
-
-func (c *testClock) advance(by time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ahead += by
-}
-
-// namespace creates a namespace with a bound set of clusters of its own name.
-func namespace(ctx context.Context) string {
-	GinkgoHelper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
-	Expect(hub.Create(ctx, ns)).To(Succeed())
-	Expect(hub.Create(ctx, fixture.Set(ns.Name))).To(Succeed())
-	Expect(hub.Create(ctx, fixture.Binding(ns.Name, ns.Name))).To(Succeed())
-	return ns.Name
-}
-
 // region creates n clusters <namespace>-<region>-<i> with the given allocatable amount of cpu.
 func region(ctx context.Context, ns, name string, n int, cpu string) (clusters []string) {
 	GinkgoHelper()
@@ -136,12 +103,8 @@ func setFailed(ctx context.Context, clusters []string, failed bool) {
 		taints = `[{"key": "` + failedTaint + `", "effect": "NoSelect", "timeAdded": null}]`
 	}
 	for _, name := range clusters {
-		Expect(patch(ctx, fixture.Cluster(name).Obj(), `{"spec": {"taints": `+taints+`}}`)).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, fixture.Cluster(name).Obj(), `{"spec": {"taints": `+taints+`}}`)).To(Succeed())
 	}
-}
-
-func patch(ctx context.Context, object client.Object, body string) error {
-	return hub.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(body)))
 }
 
 // selecting creates a SelectionPolicy for the Placement of its name. The fields are in YAML.
@@ -177,15 +140,10 @@ func requiring(ns, name string) fixture.PlacementBuilder {
 // listed returns the clusters of a Placement's pages, sorted, without the namespace at their start.
 func listed(ctx context.Context, ns, placement string) []string {
 	GinkgoHelper()
-	pages := &v1alpha1.PlacementDecisionList{}
-	Expect(hub.List(ctx, pages, client.InNamespace(ns), client.MatchingLabels{v1alpha1.PlacementLabel: placement})).To(Succeed())
-	names := []string{}
-	for i := range pages.Items {
-		for _, d := range pages.Items[i].Status.Decisions {
-			names = append(names, strings.TrimPrefix(d.ClusterName, ns+"-"))
-		}
+	names := testhub.Must(testhub.Clusters(ctx, hub, fixture.Placement(ns, placement).Obj()))
+	for i := range names {
+		names[i] = strings.TrimPrefix(names[i], ns+"-")
 	}
-	slices.Sort(names)
 	return names
 }
 

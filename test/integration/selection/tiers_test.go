@@ -11,17 +11,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // tierMessage is the message of the condition TierSufficient.
 func tierMessage(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) string {
 	GinkgoHelper()
-	got := &berthv1alpha1.SelectionPolicy{}
-	Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), got)).To(Succeed())
+	got := testhub.Must(testhub.Get(ctx, hub, policy))
 	return meta.FindStatusCondition(got.Status.Conditions, berthv1alpha1.SelectionTierSufficient).Message
 }
 
@@ -30,8 +29,7 @@ func tierMessage(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) str
 // clusters that left.
 func statusOf(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) string {
 	GinkgoHelper()
-	got := &berthv1alpha1.SelectionPolicy{}
-	Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), got)).To(Succeed())
+	got := testhub.Must(testhub.Get(ctx, hub, policy))
 	var parts []string
 	for _, kind := range []string{berthv1alpha1.SelectionReady, berthv1alpha1.SelectionTierSufficient} {
 		if c := meta.FindStatusCondition(got.Status.Conditions, kind); c != nil {
@@ -77,7 +75,7 @@ const (
 // return.
 func failRegion(ctx context.Context, fields string) (ns string, policy *berthv1alpha1.SelectionPolicy, eu []string) {
 	GinkgoHelper()
-	ns = namespace(ctx)
+	ns = testhub.CreateTeam(ctx, hub, "team-")
 	eu = region(ctx, ns, "eu", 2, "8")
 	region(ctx, ns, "us", 2, "8")
 	policy = selecting(ctx, ns, "web", tiers(fields, "eu", "us"))
@@ -103,54 +101,54 @@ func stays(ctx context.Context, ns string, policy *berthv1alpha1.SelectionPolicy
 }
 
 var _ = Describe("A Placement with tiers, when a region fails and returns", Ordered, func() {
-	clock := &testClock{}
+	clock := &testhub.Clock{}
 	BeforeAll(func() {
-		controller := hub.StartController(controllers.Options{Now: clock.now})
+		controller := hub.StartController(controllers.Options{Now: clock.Now})
 		DeferCleanup(controller.Stop)
 	})
 
 	It("falls back at once, and back after failbackAfterSeconds and not before", func(ctx SpecContext) {
 		ns, policy, _ := failRegion(ctx, "failbackAfterSeconds: 600,")
 		Expect(tierMessage(ctx, policy)).To(MatchRegexp(`^Tier us is used, tier eu is sufficient again since \S+Z and is used again from \S+Z$`))
-		clock.advance(590 * time.Second)
+		clock.Advance(590 * time.Second)
 		stays(ctx, ns, policy)
-		clock.advance(11 * time.Second)
+		clock.Advance(11 * time.Second)
 		eventually(ctx, ns, "web", "eu-0", "eu-1")
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(failedBack))
 	})
 
 	It("counts the delay from the last time the tier was insufficient", func(ctx SpecContext) {
 		ns, policy, eu := failRegion(ctx, "failbackAfterSeconds: 600,")
-		clock.advance(590 * time.Second)
+		clock.Advance(590 * time.Second)
 		setFailed(ctx, eu[:1], true)
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(ContainSubstring("eu 1, us 2 used"))
 		Expect(tierMessage(ctx, policy)).To(Equal("Tier us is used, tier eu is not sufficient: 1 of 2 clusters qualify"))
 		setFailed(ctx, eu, false)
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(returned))
-		clock.advance(20 * time.Second)
+		clock.Advance(20 * time.Second)
 		stays(ctx, ns, policy)
-		clock.advance(581 * time.Second)
+		clock.Advance(581 * time.Second)
 		eventually(ctx, ns, "web", "eu-0", "eu-1")
 	})
 
 	It("goes back on the annotation only, if failbackAfterSeconds is -1", func(ctx SpecContext) {
 		ns, policy, _ := failRegion(ctx, "failbackAfterSeconds: -1,")
-		clock.advance(48 * time.Hour)
+		clock.Advance(48 * time.Hour)
 		stays(ctx, ns, policy)
 		By("a request from before the region was sufficient")
-		Expect(requestFailback(ctx, policy, clock.now().Add(-72*time.Hour))).To(Succeed())
+		Expect(requestFailback(ctx, policy, clock.Now().Add(-72*time.Hour))).To(Succeed())
 		stays(ctx, ns, policy)
 		By("a request now")
-		Expect(requestFailback(ctx, policy, clock.now())).To(Succeed())
+		Expect(requestFailback(ctx, policy, clock.Now())).To(Succeed())
 		eventually(ctx, ns, "web", "eu-0", "eu-1")
 	})
 
 	It("goes back on the annotation before the delay is over, and the annotation has no effect later", func(ctx SpecContext) {
 		ns, policy, eu := failRegion(ctx, "failbackAfterSeconds: 600,")
-		clock.advance(5 * time.Second)
-		Expect(requestFailback(ctx, policy, clock.now())).To(Succeed())
+		clock.Advance(5 * time.Second)
+		Expect(requestFailback(ctx, policy, clock.Now())).To(Succeed())
 		eventually(ctx, ns, "web", "eu-0", "eu-1")
-		clock.advance(5 * time.Second)
+		clock.Advance(5 * time.Second)
 		setFailed(ctx, eu, true)
 		eventually(ctx, ns, "web", "us-0", "us-1")
 		setFailed(ctx, eu, false)
@@ -180,7 +178,7 @@ var _ = Describe("A controller with tiers that is killed", func() {
 
 	It("stays in the second region when the first one returns while no controller runs", func(ctx SpecContext) {
 		controller := startProcess(0)
-		ns := namespace(ctx)
+		ns := testhub.CreateTeam(ctx, hub, "team-")
 		eu := region(ctx, ns, "eu", 2, "8")
 		region(ctx, ns, "us", 2, "8")
 		policy := selecting(ctx, ns, "web", tiers("failbackAfterSeconds: 600,", "eu", "us"))
@@ -202,7 +200,7 @@ var _ = Describe("A controller with tiers that is killed", func() {
 	It("takes a cluster that left again on time, if tiers are filled in order", func(ctx SpecContext) {
 		const applied = "Ready True Applied, TierSufficient True Sufficient, "
 		controller := startProcess(0)
-		ns := namespace(ctx)
+		ns := testhub.CreateTeam(ctx, hub, "team-")
 		eu := region(ctx, ns, "eu", 2, "8")
 		region(ctx, ns, "us", 2, "8")
 		policy := selecting(ctx, ns, "web", tiers("failbackAfterSeconds: 600, tierMode: Overflow,", "eu", "us"))
@@ -236,7 +234,7 @@ func requestFailback(ctx context.Context, policy *berthv1alpha1.SelectionPolicy,
 	object := &berthv1alpha1.SelectionPolicy{}
 	object.SetNamespace(policy.Namespace)
 	object.SetName(policy.Name)
-	return patch(ctx, object, `{"metadata": {"annotations": {"`+berthv1alpha1.FailbackRequestedAnnotation+`": "`+at.UTC().Format(time.RFC3339)+`"}}}`)
+	return testhub.Patch(ctx, hub, object, `{"metadata": {"annotations": {"`+berthv1alpha1.FailbackRequestedAnnotation+`": "`+at.UTC().Format(time.RFC3339)+`"}}}`)
 }
 
 // keyOf is the name of a Placement of a namespace.
