@@ -9,14 +9,15 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("An approval", func() {
 	It("names the requesting user, for an approval, a rejection, and an approval after a rejection", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		record := held(ctx, fixture.Placement(ns, "web").Obj())
 		ann, bob := approver(ctx, ns), hub.As("bob")
-		grant(ctx, ns, "bob", "berth-approver")
+		testhub.Grant(ctx, hub, ns, "bob", "berth-approver")
 		me := "approver-of-" + ns
 		for _, decision := range []string{"Approved", "Rejected"} {
 			Expect(answer(ctx, ann, record, decision, "bob")).To(forbidden("spec.approval.by is bob, but the user who makes the request is " + me))
@@ -29,7 +30,7 @@ var _ = Describe("An approval", func() {
 
 	It("is checked when a record is created with an approval", func(ctx SpecContext) {
 		record := &berthv1alpha1.PlacementChange{}
-		record.Namespace, record.Name = namespace(ctx), "web-1"
+		record.Namespace, record.Name = testhub.CreateNamespace(ctx, hub, "team-"), "web-1"
 		record.Spec = berthv1alpha1.PlacementChangeSpec{
 			Placement: "web", Revision: 1, From: berthv1alpha1.Digest(nil), To: berthv1alpha1.Digest(nil), Cause: "start",
 			Approval: &berthv1alpha1.ChangeApproval{Decision: berthv1alpha1.Approved, By: "ann"},
@@ -40,16 +41,16 @@ var _ = Describe("An approval", func() {
 	})
 
 	It("does not block other edits of the approved record by other users", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		record := held(ctx, fixture.Placement(ns, "web").Obj())
 		Expect(answer(ctx, approver(ctx, ns), record, "Approved", "approver-of-"+ns)).To(Succeed())
-		Expect(hub.Patch(ctx, record, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"a": "b"}}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, record, `{"metadata": {"labels": {"a": "b"}}}`)).To(Succeed())
 		record.Status.Phase = berthv1alpha1.PhasePublished
 		Expect(hub.Status().Update(ctx, record)).To(Succeed())
 	})
 
 	It("is the only field that an approver can write", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		record := held(ctx, fixture.Placement(ns, "web").Obj())
 		ann := approver(ctx, ns)
 		for _, metadata := range []string{
@@ -61,7 +62,7 @@ var _ = Describe("An approval", func() {
 	})
 
 	It("needs a permission that an author does not have, as do creating and deleting a record and writing its status", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		record := held(ctx, fixture.Placement(ns, "web").Obj())
 		author := hub.Author(ctx, ns)
 		Expect(author.Get(ctx, client.ObjectKeyFromObject(record), record)).To(Succeed())
@@ -74,7 +75,7 @@ var _ = Describe("An approval", func() {
 			Expect(user.Status().Update(ctx, record.DeepCopy())).To(forbidden("cannot update resource"), name)
 			Expect(user.Create(ctx, &berthv1alpha1.DisruptionPolicy{})).NotTo(Succeed(), name)
 		}
-		grant(ctx, ns, "owner", "berth-disruption-policy-editor")
+		testhub.Grant(ctx, hub, ns, "owner", "berth-disruption-policy-editor")
 		policy := &berthv1alpha1.DisruptionPolicy{Spec: berthv1alpha1.DisruptionPolicySpec{Placements: []string{"web"}}}
 		policy.Namespace, policy.Name = ns, "owned"
 		Expect(author.Create(ctx, policy.DeepCopy())).To(forbidden("cannot create resource"))

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // An author has the roles berth-viewer and berth-editor. The clusters of the Placement must stay.
@@ -50,7 +51,7 @@ var _ = Describe("An author whose Placement is suspended", Ordered, func() {
 	DescribeTable("cannot remove a cluster by an edit of the Placement", func(ctx SpecContext, patch string) {
 		pl, author, clusters := suspended(ctx)
 		Expect(author.Patch(ctx, pl.DeepCopy(), merge(patch))).To(Succeed())
-		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).Should(HavePrefix("False Suspended: "))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).Should(HavePrefix("False Suspended: "))
 		Expect(listed(ctx, pl.Namespace)).To(Equal(clusters))
 	},
 		Entry("numberOfClusters", `{"spec": {"numberOfClusters": 0}}`),
@@ -72,7 +73,7 @@ var _ = Describe("An author whose Placement is suspended", Ordered, func() {
 			},
 		}
 		Expect(author.Create(ctx, tiers)).To(Succeed())
-		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).Should(HavePrefix("False Suspended: "))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).Should(HavePrefix("False Suspended: "))
 		Expect(listed(ctx, pl.Namespace)).To(Equal(clusters))
 	})
 

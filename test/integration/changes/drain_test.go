@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const (
@@ -38,7 +39,7 @@ func (w *pageWatch) follow(ctx context.Context, pages watch.Interface, cluster s
 		var event watch.Event
 		Eventually(pages.ResultChan()).WithContext(ctx).Should(Receive(&event))
 		page := event.Object.(*v1alpha1.PlacementDecision)
-		names := namesOn(*page)
+		names := testhub.ClustersOn(*page)
 		w.writes++
 		w.fewest = min(w.fewest, len(names))
 		w.with[page.Name] = true
@@ -67,11 +68,10 @@ var _ = Describe("A drain of a cluster that many Placements have", Ordered, func
 		}
 		Eventually(func() int { return len(listed(ctx, ns)) }).Should(Equal(drainedPlacements * drainedNumber))
 		w := &pageWatch{fewest: drainedNumber, with: map[string]bool{}}
-		list := &v1alpha1.PlacementDecisionList{}
-		Expect(hub.List(ctx, list, client.InNamespace(ns))).To(Succeed())
-		for i := range list.Items {
-			if slices.Contains(namesOn(list.Items[i]), drained) {
-				w.with[list.Items[i].Name] = true
+		all := testhub.Must(testhub.PagesIn(ctx, hub, client.InNamespace(ns)))
+		for _, page := range all {
+			if slices.Contains(testhub.ClustersOn(page), drained) {
+				w.with[page.Name] = true
 			}
 		}
 		had := len(w.with)
@@ -79,7 +79,7 @@ var _ = Describe("A drain of a cluster that many Placements have", Ordered, func
 		pages, err := hub.Watch(ctx, &v1alpha1.PlacementDecisionList{}, client.InNamespace(ns))
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(pages.Stop)
-		for range list.Items {
+		for range all {
 			// A new watch begins with what exists.
 			Eventually(pages.ResultChan()).WithContext(ctx).Should(Receive())
 		}

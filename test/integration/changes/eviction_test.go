@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -20,25 +19,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
-
-// testClock is the real time plus what a spec adds.
-type testClock struct {
-	mu    sync.Mutex
-	ahead time.Duration
-}
-
-func (c *testClock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Now().Add(c.ahead)
-}
-
-func (c *testClock) advance(by time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ahead += by
-}
 
 const (
 	accepted = "Valid True Accepted"
@@ -47,9 +29,9 @@ const (
 )
 
 var _ = Describe("An eviction", Ordered, func() {
-	clock := &testClock{}
+	clock := &testhub.Clock{}
 	BeforeAll(func() {
-		controller := hub.StartController(controllers.Options{Now: clock.now})
+		controller := hub.StartController(controllers.Options{Now: clock.Now})
 		DeferCleanup(controller.Stop)
 	})
 
@@ -62,12 +44,12 @@ var _ = Describe("An eviction", Ordered, func() {
 		Expect(listed(ctx, ns)).To(And(HaveLen(1), Not(ContainElement(first))))
 
 		By("letting the exclusion end")
-		clock.advance(time.Hour + time.Second)
+		clock.Advance(time.Hour + time.Second)
 		Eventually(listed).WithContext(ctx).WithArguments(ns).Should(ContainElement(first))
 		Expect(conditionsOf(ctx, e)).To(Equal(executed))
 
 		By("letting another hour pass")
-		clock.advance(time.Hour)
+		clock.Advance(time.Hour)
 		Eventually(conditionsOf).WithContext(ctx).WithArguments(e).Should(Equal("deleted"))
 		Expect(listed(ctx, ns)).To(ContainElement(first))
 	})
@@ -85,7 +67,7 @@ var _ = Describe("An eviction", Ordered, func() {
 		for len(seen) == 0 || strings.Contains(seen[len(seen)-1], first) {
 			var event watch.Event
 			Eventually(pages.ResultChan()).Should(Receive(&event))
-			seen = append(seen, fmt.Sprint(len(namesOn(*event.Object.(*v1alpha1.PlacementDecision))), " ", namesOn(*event.Object.(*v1alpha1.PlacementDecision))))
+			seen = append(seen, fmt.Sprint(len(testhub.ClustersOn(*event.Object.(*v1alpha1.PlacementDecision))), " ", testhub.ClustersOn(*event.Object.(*v1alpha1.PlacementDecision))))
 		}
 		Expect(seen[len(seen)-2:]).To(HaveExactElements(HavePrefix("3 "), HavePrefix("2 ")))
 		Eventually(conditionsOf).WithContext(ctx).WithArguments(e).Should(Equal(executed))
@@ -97,7 +79,7 @@ var _ = Describe("An eviction", Ordered, func() {
 		web := placed(ctx, ns, 2)
 		all := listed(ctx, ns)
 		e := evict(ctx, web, all[0])
-		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionDecisionProgressing).
+		Eventually(ctx, testhub.Condition).WithArguments(hub, web, v1alpha1.PlacementConditionDecisionProgressing).
 			Should(HavePrefix("True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster is selected"))
 		Eventually(messageOf).WithContext(ctx).WithArguments(e).
 			Should(Equal("The cluster is still published: DecisionProgressing=True RollingUpdate"))
@@ -110,7 +92,7 @@ var _ = Describe("An eviction", Ordered, func() {
 		Expect(listed(ctx, ns)).To(Equal(all))
 		Expect(hub.Delete(ctx, e)).To(Succeed())
 		Expect(hub.Delete(ctx, other)).To(Succeed())
-		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionDecisionProgressing).Should(BeEmpty())
+		Eventually(ctx, testhub.Condition).WithArguments(hub, web, v1alpha1.PlacementConditionDecisionProgressing).Should(BeEmpty())
 		Expect(listed(ctx, ns)).To(Equal(all))
 	})
 
@@ -128,16 +110,16 @@ var _ = Describe("An eviction", Ordered, func() {
 		Expect(hub.Delete(ctx, e)).To(Succeed())
 		Consistently(listed).WithContext(ctx).WithArguments(ns).Should(Equal([]string{ns + "-new"}))
 		Expect(hub.Delete(ctx, other)).To(Succeed())
-		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True"))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, web, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True"))
 	})
 
 	It("has no effect on other namespaces, on a Placement without the cluster, and on a later Placement", func(ctx SpecContext) {
-		ns, other := fleet(ctx, 2), namespace(ctx)
+		ns, other := fleet(ctx, 2), testhub.CreateNamespace(ctx, hub, "team-")
 		web := placed(ctx, ns, 1)
 		all := listed(ctx, ns)
 		elsewhere := evict(ctx, fixture.Placement(other, web.Name).Obj(), all[0])
 		unlisted := evict(ctx, web, "nobody")
-		clock.advance(10 * time.Second)
+		clock.Advance(10 * time.Second)
 		Eventually(conditionsOf).WithContext(ctx).WithArguments(elsewhere).Should(Equal("Valid False PlacementNotFound"))
 		Eventually(conditionsOf).WithContext(ctx).WithArguments(unlisted).Should(Equal("Valid False ClusterNotSelected"))
 		Expect(listed(ctx, ns)).To(Equal(all))
@@ -153,13 +135,13 @@ var _ = Describe("An eviction", Ordered, func() {
 	})
 
 	It("needs a permission that an author does not have", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		web := fixture.Placement(ns, "web").Obj()
 		object := func() *berthv1alpha1.PlacementEviction { return evictionOf(web, "c") }
 		Expect(hub.Author(ctx, ns).Create(ctx, object())).To(WithTransform(apierrors.IsForbidden, BeTrue()))
 		Expect(approver(ctx, ns).Create(ctx, object())).To(WithTransform(apierrors.IsForbidden, BeTrue()))
-		grant(ctx, ns, "evictor", "berth-viewer")
-		grant(ctx, ns, "evictor", "berth-evictor")
+		testhub.Grant(ctx, hub, ns, "evictor", "berth-viewer")
+		testhub.Grant(ctx, hub, ns, "evictor", "berth-evictor")
 		created := object()
 		Eventually(func() error { return hub.As("evictor").Create(ctx, created) }).Should(Succeed())
 		Expect(hub.As("evictor").Get(ctx, client.ObjectKeyFromObject(created), created)).To(Succeed())
@@ -174,7 +156,7 @@ func placed(ctx context.Context, ns string, number int32) *v1alpha1.Placement {
 	GinkgoHelper()
 	pl := fixture.Placement(ns, "web").Number(number).Obj()
 	Expect(hub.Create(ctx, pl)).To(Succeed())
-	Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True"))
+	Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True"))
 	return pl
 }
 
@@ -211,8 +193,7 @@ func conditionsOf(ctx context.Context, e *berthv1alpha1.PlacementEviction) strin
 // messageOf is the message of the condition Executed.
 func messageOf(ctx context.Context, e *berthv1alpha1.PlacementEviction) string {
 	GinkgoHelper()
-	got := &berthv1alpha1.PlacementEviction{}
-	Expect(hub.Get(ctx, client.ObjectKeyFromObject(e), got)).To(Succeed())
+	got := testhub.Must(testhub.Get(ctx, hub, e))
 	i := slices.IndexFunc(got.Status.Conditions, func(c metav1.Condition) bool { return c.Type == berthv1alpha1.EvictionExecuted })
 	if i < 0 {
 		return ""

@@ -18,6 +18,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // collector is the hub's garbage collector, which may patch and delete every object.
@@ -46,7 +47,7 @@ func numbered(n int, last string) []string {
 var _ = Describe("A Placement whose changes need an approval", func() {
 	DescribeTable("can be deleted, and removed from the selection of the policy, only by an approver",
 		func(ctx SpecContext, spec berthv1alpha1.DisruptionPolicySpec, leaving string) {
-			ns := namespace(ctx)
+			ns := testhub.CreateNamespace(ctx, hub, "team-")
 			policy := require(ctx, ns, spec)
 			pl := decided(ctx, ns, "web")
 			author, approver := hub.Author(ctx, ns), approver(ctx, ns)
@@ -93,7 +94,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 	)
 
 	It("can be deleted only by an approver, also if the lists of the policy were applied empty", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		policy := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": berthv1alpha1.GroupVersion.String(), "kind": "DisruptionPolicy",
 			"metadata": map[string]any{"namespace": ns, "name": "empty", "labels": map[string]any{}, "annotations": map[string]any{}},
@@ -113,7 +114,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 
 	DescribeTable("can be edited and deleted if no policy requires an approval",
 		func(ctx SpecContext, prepare func(ctx SpecContext, ns string)) {
-			ns := namespace(ctx)
+			ns := testhub.CreateNamespace(ctx, hub, "team-")
 			prepare(ctx, ns)
 			// This policy shows when the API server has seen those before it.
 			require(ctx, ns, berthv1alpha1.DisruptionPolicySpec{Placements: []string{"probe"}})
@@ -140,7 +141,9 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 		Entry("with a policy that excludes its labels", func(ctx SpecContext, ns string) {
 			require(ctx, ns, expression("tier", metav1.LabelSelectorOpNotIn, "web"))
 		}),
-		Entry("with a policy of another namespace", func(ctx SpecContext, _ string) { require(ctx, namespace(ctx), byLabels(nil)) }),
+		Entry("with a policy of another namespace", func(ctx SpecContext, _ string) {
+			require(ctx, testhub.CreateNamespace(ctx, hub, "team-"), byLabels(nil))
+		}),
 		Entry("with a policy that only slows changes down", func(ctx SpecContext, ns string) {
 			spec := byLabels(nil)
 			spec.MaxUnavailable, spec.MinAvailable, spec.StabilizationWindowSeconds = new(intstr.FromInt32(0)), new(intstr.FromString("0%")), 60
@@ -150,7 +153,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 	)
 
 	It("is protected although its author keeps it from getting a status", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		require(ctx, ns, byLabels(nil))
 		pl, author := fixture.Placement(ns, "web").Obj(), hub.Author(ctx, ns)
 		Eventually(func() error { return author.Create(ctx, pl) }).Should(Succeed())
@@ -159,7 +162,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 	})
 
 	It("is deleted with its namespace, but not with an owner that an author deletes", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"}}
 		Expect(hub.Create(ctx, owner)).To(Succeed())
 		pl := decided(ctx, ns, "web")
@@ -177,7 +180,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 	})
 
 	It("can be edited in other fields in a namespace with 1,000 policies", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		for i := range 1_000 {
 			policy := &berthv1alpha1.DisruptionPolicy{Spec: byLabels(map[string]string{"tier": fmt.Sprint("t", i)})}
 			policy.Namespace, policy.Name, policy.Spec.Approval = ns, fmt.Sprint("policy-", i), berthv1alpha1.ApprovalRequired
@@ -194,7 +197,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 var _ = Describe("Without a DisruptionPolicy", func() {
 	DescribeTable("an author cannot",
 		func(ctx SpecContext, patch, why string) {
-			ns := namespace(ctx)
+			ns := testhub.CreateNamespace(ctx, hub, "team-")
 			author, approver := hub.Author(ctx, ns), approver(ctx, ns)
 			pl, undecided := decided(ctx, ns, "web"), fixture.Placement(ns, "new").Obj()
 			Expect(hub.Create(ctx, undecided)).To(Succeed())
@@ -212,7 +215,7 @@ var _ = Describe("Without a DisruptionPolicy", func() {
 	)
 
 	It("an author cannot create a Placement that is disabled or has a finalizer", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		author, approver := hub.Author(ctx, ns), approver(ctx, ns)
 		disabled := fixture.Placement(ns, "disabled").Annotation(v1alpha1.PlacementDisableAnnotation, "true").Obj()
 		stays := fixture.Placement(ns, "stays").Obj()
@@ -234,7 +237,7 @@ var _ = Describe("Without a DisruptionPolicy", func() {
 	})
 
 	It("an author can delete a Placement with every propagation policy except Orphan", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		author, approver := hub.Author(ctx, ns), approver(ctx, ns)
 		for _, policy := range []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,

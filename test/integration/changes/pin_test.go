@@ -46,11 +46,11 @@ var _ = Describe("A pinned Placement", Ordered, func() {
 
 	It("has the clusters of the revision that qualify, in steps, also after a restart, until it is unpinned", func(ctx SpecContext) {
 		By("making the old clusters qualify again")
-		patch(ctx, web, `{"spec": {"predicates": null}}`)
+		Expect(testhub.Patch(ctx, hub, web, `{"spec": {"predicates": null}}`)).To(Succeed())
 		policy(ctx, ns, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.HistoryLimit = 1 })
 		pin(ctx, web, `"1"`)
 		Eventually(listed).WithContext(ctx).WithArguments(ns).Should(Equal(before))
-		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True"))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, web, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True"))
 		Expect(hub.Kubectl(ctx, "get", "placement", "web", "-n", ns)).To(MatchRegexp(`^NAME +WANTED +SELECTED +SATISFIED +REASON +PENDING +PROGRESS +PINNED +AGE\nweb +2 +2 +True +AllDecisionsScheduled +1 +\d`))
 
 		By("starting the controller again: the records since the revision are kept, whatever the limit")
@@ -68,11 +68,11 @@ var _ = Describe("A pinned Placement", Ordered, func() {
 	})
 
 	It("says in DecisionProgressing to which revision, and keeps its decision without replacements under an eviction", func(ctx SpecContext) {
-		patch(ctx, web, `{"spec": {"predicates": null}}`)
+		Expect(testhub.Patch(ctx, hub, web, `{"spec": {"predicates": null}}`)).To(Succeed())
 		suspended := policy(ctx, ns, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
 		Eventually(statusOf(ctx, suspended)).Should(HavePrefix("1 True"))
 		pin(ctx, web, `"1"`)
-		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionDecisionProgressing).
+		Eventually(ctx, testhub.Condition).WithArguments(hub, web, v1alpha1.PlacementConditionDecisionProgressing).
 			Should(Equal("False Suspended: 0 of 2 added, 0 of 2 removed; suspended by DisruptionPolicy careful; pinned to revision 1"))
 		Expect(hub.Delete(ctx, suspended)).To(Succeed())
 		Eventually(listed).WithContext(ctx).WithArguments(ns).Should(Equal(before))
@@ -80,13 +80,13 @@ var _ = Describe("A pinned Placement", Ordered, func() {
 		e := evict(ctx, web, before[0])
 		Eventually(conditionsOf).WithContext(ctx).WithArguments(e).Should(Equal(executed))
 		Expect(listed(ctx, ns)).To(Equal(before[1:]))
-		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionSatisfied).Should(And(HavePrefix("False NotAllDecisionsScheduled: 1 cluster decisions unscheduled; pinned to revision 1")))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, web, v1alpha1.PlacementConditionSatisfied).Should(And(HavePrefix("False NotAllDecisionsScheduled: 1 cluster decisions unscheduled; pinned to revision 1")))
 	})
 
 	It("is misconfigured if the revision is not known", func(ctx SpecContext) {
 		for _, revision := range []string{"7", "0", "x"} {
 			pin(ctx, web, fmt.Sprintf("%q", revision))
-			Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionMisconfigured).
+			Eventually(ctx, testhub.Condition).WithArguments(hub, web, v1alpha1.PlacementConditionMisconfigured).
 				Should(And(HavePrefix("True Misconfigured: metadata.annotations["+berthv1alpha1.PinnedRevisionAnnotation+"]: Invalid value: "+fmt.Sprintf("%q", revision)),
 					WithTransform(func(text string) bool {
 						return revision != "7" || strings.Contains(text, "possible revisions are 2, 1")
@@ -94,17 +94,12 @@ var _ = Describe("A pinned Placement", Ordered, func() {
 		}
 		Expect(listed(ctx, ns)).To(Equal(after))
 		pin(ctx, web, "null")
-		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionMisconfigured).Should(HavePrefix("False"))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, web, v1alpha1.PlacementConditionMisconfigured).Should(HavePrefix("False"))
 	})
 })
-
-func patch(ctx context.Context, pl *v1alpha1.Placement, text string) {
-	GinkgoHelper()
-	Expect(hub.Patch(ctx, pl, client.RawPatch("application/merge-patch+json", []byte(text)))).To(Succeed())
-}
 
 // pin sets or, with null, removes the annotation.
 func pin(ctx context.Context, pl *v1alpha1.Placement, revision string) {
 	GinkgoHelper()
-	patch(ctx, pl, fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, berthv1alpha1.PinnedRevisionAnnotation, revision))
+	Expect(testhub.Patch(ctx, hub, pl, fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, berthv1alpha1.PinnedRevisionAnnotation, revision))).To(Succeed())
 }

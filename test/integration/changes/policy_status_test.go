@@ -15,6 +15,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // statusOf is "<placements> <status> <reason>" of the policy's condition Ready.
@@ -39,7 +40,7 @@ var _ = Describe("The status of a DisruptionPolicy", Ordered, func() {
 	})
 
 	It("counts the selected Placements when they are created, deleted and relabelled", func(ctx SpecContext) {
-		ns, other := namespace(ctx), namespace(ctx)
+		ns, other := testhub.CreateNamespace(ctx, hub, "team-"), testhub.CreateNamespace(ctx, hub, "team-")
 		Expect(hub.Create(ctx, fixture.Placement(other, "elsewhere").Obj())).To(Succeed())
 		labelled := require(ctx, ns, byLabels(map[string]string{"tier": "web"}))
 		named := require(ctx, ns, berthv1alpha1.DisruptionPolicySpec{Placements: []string{"a", "b", "c"}})
@@ -56,9 +57,9 @@ var _ = Describe("The status of a DisruptionPolicy", Ordered, func() {
 		Eventually(statusOf(ctx, all)).Should(Equal("2 True PlacementsSelected"))
 
 		By("moving a label from one Placement to another")
-		Expect(hub.Patch(ctx, a, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"tier": "api"}}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, a, `{"metadata": {"labels": {"tier": "api"}}}`)).To(Succeed())
 		Eventually(statusOf(ctx, labelled)).Should(Equal("0 False NoPlacementsSelected"))
-		Expect(hub.Patch(ctx, d, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"tier": "web"}}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, d, `{"metadata": {"labels": {"tier": "web"}}}`)).To(Succeed())
 		Eventually(statusOf(ctx, labelled)).Should(Equal("1 True PlacementsSelected"))
 		Expect(hub.Delete(ctx, a)).To(Succeed())
 		Eventually(statusOf(ctx, named)).Should(Equal("0 False PlacementMissing"))
@@ -72,14 +73,14 @@ var _ = Describe("The status of a DisruptionPolicy", Ordered, func() {
 	})
 
 	It("reports an invalid selector, also in a namespace without Placements", func(ctx SpecContext) {
-		policy := require(ctx, namespace(ctx), expression("tier", metav1.LabelSelectorOpIn, "not a label value"))
+		policy := require(ctx, testhub.CreateNamespace(ctx, hub, "team-"), expression("tier", metav1.LabelSelectorOpIn, "not a label value"))
 		Eventually(statusOf(ctx, policy)).Should(Equal("0 False InvalidSelector"))
 		Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
 		Expect(policy.Status.Conditions[0].Message).To(And(ContainSubstring("spec.placementSelector"), ContainSubstring("not a label value")))
 	})
 
 	It("is not written again for Placements that the policy does not select, or for other edits", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		pl := fixture.Placement(ns, "web").Obj()
 		pl.Labels = map[string]string{"tier": "web"}
 		Expect(hub.Create(ctx, pl)).To(Succeed())
@@ -94,7 +95,7 @@ var _ = Describe("The status of a DisruptionPolicy", Ordered, func() {
 		for i := range 5 {
 			Expect(hub.Create(ctx, fixture.Placement(ns, fmt.Sprint("other-", i)).Obj())).To(Succeed())
 		}
-		Expect(hub.Patch(ctx, pl, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, pl, `{"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}}`)).To(Succeed())
 		// This policy is counted after the events above.
 		marker := require(ctx, ns, berthv1alpha1.DisruptionPolicySpec{Placements: []string{"marker"}})
 		Expect(hub.Create(ctx, fixture.Placement(ns, "marker").Obj())).To(Succeed())

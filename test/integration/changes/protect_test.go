@@ -17,6 +17,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("What a DisruptionPolicy protects", func() {
@@ -26,7 +27,7 @@ var _ = Describe("What a DisruptionPolicy protects", func() {
 
 	DescribeTable("only an approver can delete: Placements and the bindings that they use",
 		func(ctx SpecContext, spec berthv1alpha1.DisruptionPolicySpec, why string) {
-			ns := namespace(ctx)
+			ns := testhub.CreateNamespace(ctx, hub, "team-")
 			binding, pl := fixture.Binding(ns, "edge"), decided(ctx, ns, "web")
 			Expect(hub.Create(ctx, binding)).To(Succeed())
 			spec.Placements = []string{"web"}
@@ -57,7 +58,7 @@ var _ = Describe("What a DisruptionPolicy protects", func() {
 	)
 
 	It("ends with the policy, and with the namespace", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		binding, author := fixture.Binding(ns, "edge"), hub.Author(ctx, ns)
 		Expect(hub.Create(ctx, binding)).To(Succeed())
 		Eventually(func() error { return author.Delete(ctx, binding.DeepCopy(), client.DryRunAll) }).Should(Succeed())
@@ -99,7 +100,7 @@ var _ = Describe("The size of a Placement", func() {
 	}
 
 	It("is at most 100 labels", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		author := newAuthor(ctx, ns)
 		Expect(author.Create(ctx, labelled(ns, 101))).To(MatchError(ContainSubstring("metadata.labels: Too many: 101: must have at most 100 items")))
 		pl := labelled(ns, 100)
@@ -109,7 +110,7 @@ var _ = Describe("The size of a Placement", func() {
 	})
 
 	DescribeTable("is at most 1 MiB as JSON", func(ctx SpecContext, text string, fits, tooMuch int) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		author := newAuthor(ctx, ns)
 		Expect(author.Create(ctx, large(ns, text, tooMuch))).To(MatchError(ContainSubstring(" bytes without its status: must have at most 1048576")))
 		pl := large(ns, text, fits)
@@ -139,7 +140,7 @@ var _ = Describe("The size of a Placement", func() {
 	)
 
 	It("is known if fields of the metadata are empty", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		author := newAuthor(ctx, ns)
 		protect(ctx, ns, berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}, Suspend: true})
 		probe := decided(ctx, ns, "probe")
@@ -158,7 +159,7 @@ var _ = Describe("The size of a Placement", func() {
 	})
 
 	It("counts the fields that many managers own", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		var annotations []string
 		for i := range 200 {
 			annotations = append(annotations, fmt.Sprintf("%q: \"\"", fmt.Sprintf("%s.example.com/%d", strings.Repeat(strings.Repeat("d", 60)+".", 3)+"d", i)))

@@ -36,7 +36,7 @@ var _ = Describe("A readiness source", Ordered, func() {
 	})
 
 	It("is not ready while Berth may not read it", func(ctx SpecContext) {
-		p := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(ctx), Name: "p"}, Spec: byLabels(nil)}
+		p := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: testhub.CreateNamespace(ctx, hub, "team-"), Name: "p"}, Spec: byLabels(nil)}
 		p.Spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: "reports"}
 		Expect(hub.Create(ctx, p)).To(Succeed())
 		Eventually(statusOf(ctx, p)).Should(HavePrefix("0 False ReadinessSourceNotReady"))
@@ -66,12 +66,11 @@ var _ = Describe("A readiness source", Ordered, func() {
 			Eventually(listed).WithContext(ctx).WithArguments(ns).Should(HaveLen(3))
 			names := listed(ctx, ns)
 			added := newest(names, old)
-			progressing := conditionOf
-			Eventually(progressing).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).
+			Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).
 				Should(ContainSubstring("waiting for " + added + " (reports: no object matches)"))
 			report(ctx, ns, added, "another", "true")
 			report(ctx, ns, added, "web", "false")
-			Eventually(progressing).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).
+			Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).
 				Should(ContainSubstring("waiting for " + added + " (reports: 0 of 1 objects ready)"))
 			Expect(listed(ctx, ns)).To(Equal(names))
 			report(ctx, ns, added, "web", "true")
@@ -85,7 +84,7 @@ var _ = Describe("A readiness source", Ordered, func() {
 	})
 
 	It("reports in the condition Ready whether it can be read", func(ctx SpecContext) {
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		for source, want := range map[string]string{
 			"argocd":  "0 False ReadinessSourceNotReady",
 			"nowhere": "0 False ReadinessSourceNotReady",
@@ -100,7 +99,7 @@ var _ = Describe("A readiness source", Ordered, func() {
 	})
 
 	It("is refused if its selector has no values", func(ctx SpecContext) {
-		p := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(ctx), Name: "p"}, Spec: byLabels(nil)}
+		p := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: testhub.CreateNamespace(ctx, hub, "team-"), Name: "p"}, Spec: byLabels(nil)}
 		p.Spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: "reports", Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpIn}},
 		}}

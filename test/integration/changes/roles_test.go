@@ -88,7 +88,7 @@ var _ = Describe("config/readiness", Ordered, func() {
 			Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
 			pl.Spec = fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
 			Expect(hub.Update(ctx, pl)).To(Succeed())
-			Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).
+			Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).
 				Should(ContainSubstring("waiting for " + ns + "-1 (" + source + ": no object matches)"))
 			Expect(listed(ctx, ns)).To(Equal([]string{ns + "-0", ns + "-1", ns + "-2"}))
 			deploy(ns + "-1")

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A fleet that is being loaded", Ordered, func() {
@@ -50,7 +51,7 @@ var _ = Describe("A fleet that is being loaded", Ordered, func() {
 		revisions := func(name string) int64 {
 			page := &v1alpha1.PlacementDecision{}
 			Expect(hub.Get(ctx, client.ObjectKey{Namespace: ns, Name: name + "-decision-1"}, page)).To(Succeed())
-			if fmt.Sprint(namesOn(*page)) != fmt.Sprint(best) {
+			if fmt.Sprint(testhub.ClustersOn(*page)) != fmt.Sprint(best) {
 				return 0
 			}
 			var revision int64

@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,8 +16,8 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
-	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, func() {
@@ -45,7 +44,7 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 		for remaining := old; len(remaining) > 0; {
 			var event watch.Event
 			Eventually(pages.ResultChan()).Should(Receive(&event))
-			names := namesOn(*event.Object.(*v1alpha1.PlacementDecision))
+			names := testhub.ClustersOn(*event.Object.(*v1alpha1.PlacementDecision))
 			remaining = slices.DeleteFunc(slices.Clone(old), func(name string) bool { return !slices.Contains(names, name) })
 			sizes[len(names)] = true
 		}
@@ -55,8 +54,8 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 			Expect(size).To(And(BeNumerically(">=", 6), BeNumerically("<=", 8)))
 		}
 		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published, 2 Published"))
-		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True AllDecisionsScheduled"))
-		Expect(conditionOf(ctx, pl, v1alpha1.PlacementConditionDecisionProgressing)).To(BeEmpty())
+		Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True AllDecisionsScheduled"))
+		Expect(testhub.Condition(ctx, hub, pl, v1alpha1.PlacementConditionDecisionProgressing)).To(BeEmpty())
 	})
 
 	It("waits while the policy suspends it, goes on after that, and is in one record", func(ctx SpecContext) {
@@ -65,10 +64,10 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 		Eventually(statusOf(ctx, careful)).Should(Equal("0 False NoPlacementsSelected"))
 		pl := fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "old")).Obj()
 		Expect(hub.Create(ctx, pl)).To(Succeed())
-		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).
+		Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).
 			Should(Equal("False Suspended: 0 of 2 added, 0 of 0 removed; suspended by DisruptionPolicy careful"))
 		Consistently(listed).WithContext(ctx).WithArguments(ns).Should(BeEmpty())
-		Expect(conditionOf(ctx, pl, v1alpha1.PlacementConditionSatisfied)).To(HavePrefix("False DecisionPending: Clusters published: 0, wanted: 2"))
+		Expect(testhub.Condition(ctx, hub, pl, v1alpha1.PlacementConditionSatisfied)).To(HavePrefix("False DecisionPending: Clusters published: 0, wanted: 2"))
 		Expect(phases(ctx, ns)).To(Equal("1 Progressing"))
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"suspend": false}}`))
 		Expect(hub.Patch(ctx, careful, patch)).To(Succeed())
@@ -87,7 +86,7 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
 		pl.Spec.Predicates = fixture.Placement(ns, "web").Predicate(fixture.MatchLabel("tier", "none")).Obj().Spec.Predicates
 		Expect(hub.Update(ctx, pl)).To(Succeed())
-		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).Should(HavePrefix("False MinAvailable: "))
+		Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).Should(HavePrefix("False MinAvailable: "))
 		Expect(listed(ctx, ns)).To(HaveLen((before + 1) / 2))
 		record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-2"}}
 		approval := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"approval": {"decision": "Approved", "by": "admin"}}}`))
@@ -98,7 +97,7 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 
 	DescribeTable("a policy is refused whose budget", func(ctx SpecContext, unavailable, surge *intstr.IntOrString, message string) {
 		spec := berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}, MaxUnavailable: unavailable, MaxSurge: surge}
-		err := hub.Create(ctx, &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(ctx), Name: "p"}, Spec: spec})
+		err := hub.Create(ctx, &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: testhub.CreateNamespace(ctx, hub, "team-"), Name: "p"}, Spec: spec})
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
 		Entry("is 0", nil, new(intstr.FromInt32(0)), "maxUnavailable and maxSurge must not both be 0"),
@@ -113,9 +112,7 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 // fleet creates a namespace with a bound set of clusters, half of tier old and half of tier new.
 func fleet(ctx context.Context, clusters int) string {
 	GinkgoHelper()
-	ns := namespace(ctx)
-	Expect(hub.Create(ctx, fixture.Set(ns))).To(Succeed())
-	Expect(hub.Create(ctx, fixture.Binding(ns, ns))).To(Succeed())
+	ns := testhub.CreateTeam(ctx, hub, "team-")
 	for i := range clusters {
 		tier := []string{"old", "new"}[i%2]
 		Expect(hub.Create(ctx, fixture.Cluster(fmt.Sprintf("%s-%d", ns, i)).Set(ns).Label("tier", tier).Obj())).To(Succeed())
@@ -131,34 +128,16 @@ func policy(ctx context.Context, ns string, change func(spec *berthv1alpha1.Disr
 	return p
 }
 
-func namesOn(pages ...v1alpha1.PlacementDecision) []string {
-	names := []string{}
-	for i := range pages {
-		for _, d := range pages[i].Status.Decisions {
-			names = append(names, d.ClusterName)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 func listed(ctx context.Context, ns string) []string {
 	GinkgoHelper()
-	pages := &v1alpha1.PlacementDecisionList{}
-	Expect(hub.List(ctx, pages, client.InNamespace(ns))).To(Succeed())
-	return namesOn(pages.Items...)
+	pages := testhub.Must(testhub.PagesIn(ctx, hub, client.InNamespace(ns)))
+	return slices.Sorted(slices.Values(testhub.ClustersOn(pages...)))
 }
 
 // phases lists the records of a namespace: "1 Published, 2 Held".
 func phases(ctx context.Context, ns string) string {
 	GinkgoHelper()
-	records := &berthv1alpha1.PlacementChangeList{}
-	Expect(hub.List(ctx, records, client.InNamespace(ns))).To(Succeed())
-	var own changes.History
-	for i := range records.Items {
-		own = append(own, &records.Items[i])
-	}
-	slices.SortFunc(own, func(a, b *berthv1alpha1.PlacementChange) int { return int(a.Spec.Revision - b.Spec.Revision) })
+	own := testhub.Must(testhub.Records(ctx, hub, client.InNamespace(ns)))
 	text := ""
 	for i, record := range own {
 		if i > 0 {
@@ -167,16 +146,4 @@ func phases(ctx context.Context, ns string) string {
 		text += fmt.Sprint(record.Spec.Revision, " ", record.Status.Phase)
 	}
 	return text
-}
-
-// conditionOf is "<status> <reason>: <message>"; empty without the condition.
-func conditionOf(ctx context.Context, pl *v1alpha1.Placement, kind string) string {
-	GinkgoHelper()
-	got := &v1alpha1.Placement{}
-	Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), got)).To(Succeed())
-	c := meta.FindStatusCondition(got.Status.Conditions, kind)
-	if c == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }

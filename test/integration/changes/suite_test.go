@@ -11,8 +11,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,7 +38,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	ctrl.SetLogger(GinkgoLogr)
 	hub = testhub.Start(ctx)
 	// A new admission policy takes a moment to be enforced.
-	ns := namespace(ctx)
+	ns := testhub.CreateNamespace(ctx, hub, "team-")
 	require(ctx, ns, berthv1alpha1.DisruptionPolicySpec{Placements: []string{"probe"}})
 	probe, author := decided(ctx, ns, "probe"), hub.Author(ctx, ns)
 	Eventually(func() error { return author.Delete(ctx, probe.DeepCopy(), client.DryRunAll) }).Should(forbidden("may not delete"))
@@ -61,14 +59,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	record := held(ctx, probe)
 	Eventually(func() error { return answer(ctx, approver(ctx, ns), record, "Approved", "other") }).Should(forbidden("spec.approval.by is other"))
 })
-
-// namespace creates a namespace of its own.
-func namespace(ctx context.Context) string {
-	GinkgoHelper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
-	Expect(hub.Create(ctx, ns)).To(Succeed())
-	return ns.Name
-}
 
 // decided creates a Placement that has been decided: its status has a condition.
 func decided(ctx context.Context, namespace, name string) *v1alpha1.Placement {
@@ -114,22 +104,12 @@ func held(ctx context.Context, pl *v1alpha1.Placement) *berthv1alpha1.PlacementC
 	return record
 }
 
-// grant gives a user a ClusterRole in a namespace.
-func grant(ctx context.Context, namespace, user, role string) {
-	GinkgoHelper()
-	Expect(client.IgnoreAlreadyExists(hub.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user + "-" + role},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}))).To(Succeed())
-}
-
 // approver is the hub as a user sees it who may edit and approve in one namespace.
 func approver(ctx context.Context, namespace string) client.Client {
 	GinkgoHelper()
 	user := "approver-of-" + namespace
 	for _, role := range []string{"berth-viewer", "berth-editor", "berth-approver"} {
-		grant(ctx, namespace, user, role)
+		testhub.Grant(ctx, hub, namespace, user, role)
 	}
 	return hub.As(user)
 }
@@ -142,7 +122,7 @@ func edit(ctx context.Context, user client.Client, pl *v1alpha1.Placement, patch
 // answer writes spec.approval.
 func answer(ctx context.Context, user client.Client, record *berthv1alpha1.PlacementChange, decision, by string) error {
 	patch := `{"spec": {"approval": {"decision": "` + decision + `", "by": "` + by + `", "comment": null}}}`
-	return user.Patch(ctx, record.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+	return testhub.Patch(ctx, user, record.DeepCopy(), patch)
 }
 
 // forbidden matches a refusal.
