@@ -81,22 +81,17 @@ var _ = Describe("A Placement that is deleted while it is decided", Serial, func
 		for _, deleted := range gone {
 			Eventually(deleted).Should(BeClosed())
 		}
-		pages := func() int {
-			list := &v1alpha1.PlacementDecisionList{}
-			Expect(hub.List(ctx, list, client.InNamespace(t.namespace))).To(Succeed())
-			return len(list.Items)
-		}
 		By("waiting for the garbage collector, and for an edit that affects every Placement of the set")
-		Eventually(pages).Should(BeZero())
+		Eventually(ctx, testhub.PagesIn).WithArguments(hub, client.InNamespace(t.namespace)).Should(BeEmpty())
 		t.placement(ctx, "p", "{}")
 		Eventually(t.satisfied(ctx, "p")).Should(Equal(allScheduled))
 		writes := pageWrites()
-		edit(ctx, t.cluster("a"), func(c *v1alpha1.ManagedCluster) {
+		testhub.Edit(ctx, hub, t.cluster("a"), func(c *v1alpha1.ManagedCluster) {
 			c.Spec.Taints = []v1alpha1.Taint{{Key: "out", Effect: v1alpha1.TaintEffectNoSelect}}
 		})
 		Eventually(t.published(ctx, "p")).Should(Equal([]string{"b"}))
 		Eventually(t.satisfied(ctx, "p")).Should(Equal(allScheduled))
-		Expect(pages()).To(Equal(1))
+		Expect(testhub.PagesIn(ctx, hub, client.InNamespace(t.namespace))).To(HaveLen(1))
 		Expect(pageWrites() - writes).To(Equal(1))
 		Consistently(func() int { return pageWrites() - writes }).Should(Equal(1))
 	})
@@ -112,8 +107,8 @@ var _ = Describe("A page with a finalizer", func() {
 	}
 	release := func(ctx context.Context, name string) {
 		p := page(ctx, name)
-		edit(ctx, p, func(p *v1alpha1.PlacementDecision) { p.Finalizers = nil })
-		Eventually(gone(ctx, p)).Should(BeTrue())
+		testhub.Edit(ctx, hub, p, func(p *v1alpha1.PlacementDecision) { p.Finalizers = nil })
+		Eventually(ctx, testhub.IsGone).WithArguments(hub, p).Should(BeTrue())
 	}
 	// lasting are the clusters on the pages that are not being deleted.
 	lasting := func(ctx context.Context) func() int {
@@ -140,7 +135,7 @@ var _ = Describe("A page with a finalizer", func() {
 		})
 		t.placement(ctx, "p", "{numberOfClusters: 150}")
 		Eventually(selected(ctx)).Should(Equal(150))
-		edit(ctx, page(ctx, "p-decision-2"), func(p *v1alpha1.PlacementDecision) { p.Finalizers = []string{slow} })
+		testhub.Edit(ctx, hub, page(ctx, "p-decision-2"), func(p *v1alpha1.PlacementDecision) { p.Finalizers = []string{slow} })
 	})
 
 	It("is deleted once, and its clusters are published on another page if they are selected again", func(ctx SpecContext) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/samples"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // The worked example of the user's guide: three clusters of 60, 80 and 100 MB of which two are
@@ -35,7 +36,7 @@ var _ = Describe("Open Cluster Management's guide, example", Serial, Ordered, fu
 		cluster4 := &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster4"}}
 		for _, object := range []client.Object{old, cluster4} {
 			Expect(client.IgnoreNotFound(hub.Delete(ctx, object))).To(Succeed())
-			Eventually(gone(ctx, object)).Should(BeTrue())
+			Eventually(ctx, testhub.IsGone).WithArguments(hub, object).Should(BeTrue())
 		}
 		Eventually(func() int { return len(pagesOf(ctx, demo)) }).Should(BeZero())
 		applyFile(ctx, fsys, file)
@@ -74,11 +75,7 @@ var _ = Describe("Open Cluster Management's guide, example", Serial, Ordered, fu
 	}
 
 	BeforeAll(func(ctx SpecContext) {
-		Eventually(func() []v1alpha1.PlacementDecision {
-			list := &v1alpha1.PlacementDecisionList{}
-			Expect(hub.List(ctx, list)).To(Succeed())
-			return list.Items
-		}).Should(BeEmpty())
+		Eventually(ctx, testhub.PagesIn).WithArguments(hub).Should(BeEmpty())
 		applyFile(ctx, samples.FS, "10-guide-fleet.yaml")
 		DeferCleanup(team.vacate)
 	})
@@ -94,7 +91,7 @@ var _ = Describe("Open Cluster Management's guide, example", Serial, Ordered, fu
 
 		By("which grows")
 		start := time.Now()
-		editStatus(ctx, &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster4"}}, func(c *v1alpha1.ManagedCluster) {
+		testhub.EditStatus(ctx, hub, &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster4"}}, func(c *v1alpha1.ManagedCluster) {
 			c.Status.Allocatable["memory"] = resource.MustParse("150M")
 		})
 		Eventually(published(ctx, demo, "")).WithTimeout(5 * time.Second).Should(Equal([]string{"cluster3", "cluster4"}))

@@ -13,6 +13,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // records are the records of Placement p as "phase, number of added and removed clusters: cause".
@@ -43,7 +44,7 @@ var _ = Describe("Another writer's pages", func() {
 	}
 	annotate := func(ctx context.Context, t *tenant, annotations map[string]string) {
 		GinkgoHelper()
-		edit(ctx, placementAt(ctx, t.key("p")), func(p *v1alpha1.Placement) { p.Annotations = annotations })
+		testhub.Edit(ctx, hub, placementAt(ctx, t.key("p")), func(p *v1alpha1.Placement) { p.Annotations = annotations })
 	}
 	restart := func(during func()) {
 		GinkgoHelper()
@@ -75,7 +76,7 @@ var _ = Describe("Another writer's pages", func() {
 				Eventually(disabled(ctx, t)).Should(BeTrue())
 				restartAt(when, "while disabled", func() {})
 				restartAt(when, "while the pages are edited", func() {
-					editStatus(ctx, &pagesOf(ctx, t.key("p"))[0], func(p *v1alpha1.PlacementDecision) { p.Status.Decisions[0].ClusterName = t.full("q2") })
+					testhub.EditStatus(ctx, hub, &pagesOf(ctx, t.key("p"))[0], func(p *v1alpha1.PlacementDecision) { p.Status.Decisions[0].ClusterName = t.full("q2") })
 				})
 				t.placement(ctx, "p", namedIs("q2"))
 				restartAt(when, "while it is enabled", func() { annotate(ctx, t, nil) })
@@ -106,7 +107,7 @@ var _ = Describe("Another writer's pages", func() {
 		t.clusters(ctx, "a")
 		remove := func() { Expect(hub.Delete(ctx, &pagesOf(ctx, t.key("p"))[0])).To(Succeed()) }
 		list := func() {
-			editStatus(ctx, &pagesOf(ctx, t.key("p"))[0], func(p *v1alpha1.PlacementDecision) { p.Status.Decisions[0].ClusterName = t.full("a") })
+			testhub.EditStatus(ctx, hub, &pagesOf(ctx, t.key("p"))[0], func(p *v1alpha1.PlacementDecision) { p.Status.Decisions[0].ClusterName = t.full("a") })
 		}
 		for _, damage := range []func(){remove, list} {
 			damage()

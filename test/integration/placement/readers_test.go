@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // reader follows the pages of a Placement as a consumer does, by label, and keeps every state that
@@ -41,7 +42,7 @@ func (r *reader) clusters() []string {
 			Expect(ok).To(BeTrue(), "%v", e)
 			delete(r.pages, page.Name)
 			if e.Type != watch.Deleted {
-				r.pages[page.Name] = clustersOf(page)
+				r.pages[page.Name] = testhub.ClustersOn(*page)
 			}
 			r.states = append(r.states, r.now())
 		default:
@@ -82,7 +83,7 @@ func readersSeeWholeAnswers(ctx SpecContext) {
 
 	By("groups changing their members")
 	for i, name := range staying {
-		edit(ctx, &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(c *v1alpha1.ManagedCluster) {
+		testhub.Edit(ctx, hub, &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(c *v1alpha1.ManagedCluster) {
 			c.Labels["canary"] = []string{"first", "second"}[i%2]
 		})
 	}
@@ -114,7 +115,7 @@ func setPagesStatus(ctx SpecContext, subresources *apiextensionsv1.CustomResourc
 	GinkgoHelper()
 	berth.Stop()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "placementdecisions." + v1alpha1.GroupName}}
-	edit(ctx, crd, func(crd *apiextensionsv1.CustomResourceDefinition) {
+	testhub.Edit(ctx, hub, crd, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		for i := range crd.Spec.Versions {
 			if crd.Spec.Versions[i].Name == "v1alpha1" {
 				crd.Spec.Versions[i].Subresources = subresources

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A page", func() {
@@ -20,7 +21,7 @@ var _ = Describe("A page", func() {
 	byHand := func(ctx SpecContext, p *v1alpha1.PlacementDecision, clusters ...string) {
 		GinkgoHelper()
 		Expect(hub.Create(ctx, p)).To(Succeed())
-		editStatus(ctx, p, func(p *v1alpha1.PlacementDecision) {
+		testhub.EditStatus(ctx, hub, p, func(p *v1alpha1.PlacementDecision) {
 			p.Status.Decisions = []v1alpha1.ClusterDecision{}
 			for _, c := range clusters {
 				p.Status.Decisions = append(p.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: t.full(c)})
@@ -64,19 +65,19 @@ var _ = Describe("A page", func() {
 		})
 
 		It("gets a removed cluster back", func(ctx SpecContext) {
-			editStatus(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Status.Decisions = p.Status.Decisions[1:] })
+			testhub.EditStatus(ctx, hub, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Status.Decisions = p.Status.Decisions[1:] })
 			restored(ctx)
 		})
 
 		It("loses a cluster that was not selected", func(ctx SpecContext) {
-			editStatus(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
+			testhub.EditStatus(ctx, hub, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
 				p.Status.Decisions = append(p.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: "foreign"})
 			})
 			restored(ctx)
 		})
 
 		It("gets changed or removed group labels back", func(ctx SpecContext) {
-			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
+			testhub.Edit(ctx, hub, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
 				p.Labels[v1alpha1.DecisionGroupIndexLabel] = "7"
 				delete(p.Labels, v1alpha1.DecisionGroupNameLabel)
 			})
@@ -89,24 +90,24 @@ var _ = Describe("A page", func() {
 		})
 
 		It("gets all its labels back", func(ctx SpecContext) {
-			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels = nil })
+			testhub.Edit(ctx, hub, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels = nil })
 			restored(ctx)
 		})
 
 		It("with another Placement's label belongs to that Placement, and is replaced under the next name", func(ctx SpecContext) {
-			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels[v1alpha1.PlacementLabel] = "another" })
+			testhub.Edit(ctx, hub, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels[v1alpha1.PlacementLabel] = "another" })
 			Eventually(t.published(ctx, "p")).Should(Equal([]string{"a", "b"}))
 			Expect(pagesOf(ctx, t.key("p"))[0].Name).To(Equal("p-decision-2"))
 			Expect(pagesOf(ctx, t.key("another"))).To(HaveLen(1))
 
 			By("getting it back: every cluster stands on one page again")
-			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels[v1alpha1.PlacementLabel] = "p" })
+			testhub.Edit(ctx, hub, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels[v1alpha1.PlacementLabel] = "p" })
 			Eventually(func() int { return len(pagesOf(ctx, t.key("p"))) }).Should(Equal(1))
 			restored(ctx)
 		})
 
 		It("is adopted again after it loses its owner", func(ctx SpecContext) {
-			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.OwnerReferences = nil })
+			testhub.Edit(ctx, hub, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.OwnerReferences = nil })
 			Eventually(func() []metav1.OwnerReference {
 				p := page("p-decision-1")
 				Expect(hub.Get(ctx, t.key(p.Name), p)).To(Succeed())
@@ -144,14 +145,14 @@ var _ = Describe("A page", func() {
 			Eventually(edited).Should(HaveValue(And(HaveField("Reason", v1alpha1.ReasonEditsReverted), HaveField("Message", ContainSubstring("field manager placement")))))
 
 			By("disabling scheduling, so that the page belongs to the other client")
-			edit(ctx, placementAt(ctx, t.key("p")), func(p *v1alpha1.Placement) {
+			testhub.Edit(ctx, hub, placementAt(ctx, t.key("p")), func(p *v1alpha1.Placement) {
 				p.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
 			})
 			Eventually(edited).Should(BeNil())
 		})
 
 		It("keeps labels and annotations of other clients", func(ctx SpecContext) {
-			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
+			testhub.Edit(ctx, hub, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
 				p.Labels["team"], p.Annotations = "x", map[string]string{"note": "y"}
 			})
 			t.clusters(ctx, "c")
@@ -190,7 +191,7 @@ var _ = Describe("A page", func() {
 		pages := pagesOf(ctx, t.key("p"))
 		Expect(pages).To(HaveLen(2))
 		Expect(pages[0].Name).To(Equal("p-decision-1"))
-		Expect(clustersOf(&pages[0])).To(Equal([]string{t.full("a")}), "Steady does not read it")
+		Expect(testhub.ClustersOn(pages[0])).To(Equal([]string{t.full("a")}), "Steady does not read it")
 		Expect(pages[1].ResourceVersion).To(Equal(p.ResourceVersion))
 		Eventually(eventsOf(ctx, placementAt(ctx, t.key("p")))).Should(ContainElement(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Note", ContainSubstring("theirs")))))
@@ -234,7 +235,7 @@ var _ = Describe("The garbage collector", func() {
 		Eventually(t.published(ctx, "p")).Should(Equal([]string{"a"}))
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.namespace}}
 		Expect(hub.Delete(ctx, namespace)).To(Succeed())
-		Eventually(gone(ctx, namespace)).WithTimeout(3 * patience).Should(BeTrue())
+		Eventually(ctx, testhub.IsGone).WithArguments(hub, namespace).WithTimeout(3 * patience).Should(BeTrue())
 		Expect(pagesOf(ctx, t.key("p"))).To(BeEmpty())
 	})
 })

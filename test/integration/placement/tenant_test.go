@@ -29,7 +29,7 @@ func newTenant(ctx context.Context) *tenant {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
 	Expect(hub.Create(ctx, namespace)).To(Succeed())
 	t := &tenant{namespace: namespace.Name}
-	deleteAfterwards(namespace)
+	testhub.DeleteAfterwards(hub, namespace)
 	t.apply(ctx, "kind: ManagedClusterSet", "kind: ManagedClusterSetBinding")
 	DeferCleanup(t.vacate)
 	return t
@@ -41,11 +41,7 @@ func (t *tenant) vacate(ctx SpecContext) {
 	in := client.InNamespace(t.namespace)
 	Expect(hub.DeleteAllOf(ctx, &v1alpha1.Placement{}, in)).To(Succeed())
 	Expect(hub.DeleteAllOf(ctx, &v1alpha1.PlacementDecision{}, in)).To(Succeed())
-	Eventually(func() []v1alpha1.PlacementDecision {
-		list := &v1alpha1.PlacementDecisionList{}
-		Expect(hub.List(ctx, list, in)).To(Succeed())
-		return list.Items
-	}).Should(BeEmpty())
+	Eventually(ctx, testhub.PagesIn).WithArguments(hub, in).Should(BeEmpty())
 }
 
 // apiVersions are the versions that consumers read.
@@ -101,7 +97,7 @@ func (t *tenant) apply(ctx context.Context, manifests ...string) {
 		}
 		hub.ApplyObject(ctx, object)
 		if object.GetNamespace() == "" {
-			deleteAfterwards(object)
+			testhub.DeleteAfterwards(hub, object)
 		}
 	}
 }
@@ -132,11 +128,11 @@ func (t *tenant) published(ctx context.Context, placement string) func() []strin
 	return published(ctx, t.key(placement), t.namespace+"-")
 }
 
-func (t *tenant) satisfied(ctx context.Context, placement string) func() string {
+func (t *tenant) satisfied(ctx context.Context, placement string) func() (string, error) {
 	return satisfied(ctx, t.key(placement))
 }
 
-func (t *tenant) misconfigured(ctx context.Context, placement string) func() string {
+func (t *tenant) misconfigured(ctx context.Context, placement string) func() (string, error) {
 	return misconfigured(ctx, t.key(placement))
 }
 
@@ -147,7 +143,7 @@ func (t *tenant) waitForDecision(ctx context.Context, cluster string) {
 	GinkgoHelper()
 	t.markers++
 	name := fmt.Sprintf("zz-marker-%d", t.markers)
-	edit(ctx, &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}, func(c *v1alpha1.ManagedCluster) {
+	testhub.Edit(ctx, hub, &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}, func(c *v1alpha1.ManagedCluster) {
 		c.Labels["marker"] = name
 	})
 	// The spread keeps it from selecting the cluster, which would count for Balance.

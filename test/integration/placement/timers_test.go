@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // late is how much later than due something may happen on a busy machine.
@@ -119,10 +120,10 @@ var _ = Describe("The annotation that disables scheduling", func() {
 		Eventually(t.satisfied(ctx, "p")).Should(Equal(allScheduled))
 
 		pl := placementAt(ctx, t.key("p"))
-		edit(ctx, pl, func(p *v1alpha1.Placement) {
+		testhub.Edit(ctx, hub, pl, func(p *v1alpha1.Placement) {
 			p.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
 		})
-		editStatus(ctx, &pagesOf(ctx, t.key("p"))[0], func(p *v1alpha1.PlacementDecision) { p.Status.Decisions = p.Status.Decisions[:1] })
+		testhub.EditStatus(ctx, hub, &pagesOf(ctx, t.key("p"))[0], func(p *v1alpha1.PlacementDecision) { p.Status.Decisions = p.Status.Decisions[:1] })
 		t.placement(ctx, "p", "{numberOfClusters: 5}")
 		t.clusters(ctx, "c")
 		Eventually(func() *metav1.Condition {
@@ -133,7 +134,7 @@ var _ = Describe("The annotation that disables scheduling", func() {
 		Consistently(func() map[string]string { return versions(ctx, t.namespace, "p") }).Should(Equal(before))
 		Expect(t.published(ctx, "p")()).To(Equal([]string{"a"}))
 
-		edit(ctx, pl, func(p *v1alpha1.Placement) { p.Annotations = nil })
+		testhub.Edit(ctx, hub, pl, func(p *v1alpha1.Placement) { p.Annotations = nil })
 		Eventually(t.published(ctx, "p")).Should(Equal([]string{"a", "b", "c"}))
 		Eventually(t.satisfied(ctx, "p")).Should(Equal("False NotAllDecisionsScheduled: 2 cluster decisions unscheduled"))
 	})
