@@ -15,8 +15,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -37,7 +35,7 @@ func TestMistakes(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	hub = testhub.Start(ctx)
 	for _, name := range []string{"shop", "empty"} {
-		Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+		testhub.CreateNamespace(ctx, hub, name)
 	}
 	Expect(hub.Create(ctx, fixture.Set("eu"))).To(Succeed())
 	Expect(hub.Create(ctx, fixture.Binding("shop", "eu"))).To(Succeed())
