@@ -16,7 +16,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,7 +65,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		e.ControlPlane.GetAPIServer().Configure().Set("admission-control-config-file", filepath.Join(folder, "admission.yaml"))
 	})
 	for _, name := range []string{namespace, "berth-system"} {
-		Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+		testhub.CreateNamespace(ctx, hub, name)
 	}
 	letEverybodyIn(ctx)
 
