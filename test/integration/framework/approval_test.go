@@ -2,9 +2,7 @@ package framework
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -12,13 +10,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnFailure, func() {
@@ -27,14 +24,14 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 	It("keeps its pages until the change is approved, and shows the held change", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 15)
-		pl := t.place(ctx, t.placement("p").Number(2), 2)
-		before := answer(ctx, pl)()
+		pl := testhub.Place(ctx, hub, t.placement("p").Number(2), 2)
+		before := testhub.Must(testhub.Clusters(ctx, hub, pl))
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		consumer := observe(ctx, pl)
 
-		number(ctx, pl, 14)
+		testhub.SetNumber(ctx, hub, pl, 14)
 		Eventually(pending(ctx, pl)).Should(held(12, 0))
-		text := pending(ctx, pl)()
+		text := testhub.Must(pending(ctx, pl)())
 		revision := revisionOf(ctx, pl, held(12, 0))
 		Expect(text).To(And(ContainSubstring("12 added: "), ContainSubstring(" and 2 more"), ContainSubstring("0 removed")))
 		Expect(strings.Count(text, string(t)+"-")).To(Equal(10), "the first ten names: %s", text)
@@ -47,8 +44,8 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		busy := reconciles()
 		Expect(busy).To(BeNumerically(">", 0))
 		Consistently(reconciles).Should(Equal(busy), "waiting costs nothing")
-		Expect(answer(ctx, pl)()).To(Equal(before))
-		Expect(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)()).To(HavePrefix("False DecisionPending: Clusters published: 2, wanted: 14; "))
+		Expect(testhub.Clusters(ctx, hub, pl)).To(Equal(before))
+		Expect(testhub.Condition(ctx, hub, pl, v1alpha1.PlacementConditionSatisfied)).To(HavePrefix("False DecisionPending: Clusters published: 2, wanted: 14; "))
 		consumer.sawNoChange(ctx)
 
 		waiting := heldClusters(ctx, pl)()
@@ -64,8 +61,8 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		requireBy(ctx, pl, berthv1alpha1.DefaultApprovalTimeoutSeconds)
 		Expect(hub.Create(ctx, pl)).To(Succeed())
 		revision := revisionOf(ctx, pl, held(2, 0))
-		Expect(answer(ctx, pl)()).To(BeEmpty())
-		Expect(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)()).To(HavePrefix("False "))
+		Expect(testhub.Clusters(ctx, hub, pl)).To(BeEmpty())
+		Expect(testhub.Condition(ctx, hub, pl, v1alpha1.PlacementConditionSatisfied)).To(HavePrefix("False "))
 		approve(ctx, pl, revision)
 		published(ctx, pl, t.names(0, 2))
 	})
@@ -73,7 +70,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 	It("does not accept an approval of a superseded change, and reports it", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
-		pl := t.place(ctx, t.placement("p"), 3)
+		pl := testhub.Place(ctx, hub, t.placement("p"), 3)
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		consumer := observe(ctx, pl)
 
@@ -96,7 +93,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 	It("needs a new approval when the same change comes again later", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 2)
-		pl := t.place(ctx, t.placement("p"), 2)
+		pl := testhub.Place(ctx, hub, t.placement("p"), 2)
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		leaves := func() string {
 			move(ctx, t.names(1, 2)[0], "out")
@@ -119,12 +116,12 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 	It("keeps an expired change through time, heartbeats and a restart, and accepts a late approval", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
-		pl := t.place(ctx, t.placement("p"), 3)
+		pl := testhub.Place(ctx, hub, t.placement("p"), 3)
 		require(ctx, pl, hasty)
 		consumer := observe(ctx, pl)
 		move(ctx, t.names(2, 3)[0], "out")
 		revision := revisionOf(ctx, pl, held(0, 1))
-		until := deadline(pending(ctx, pl)(), "Approval")
+		until := deadline(testhub.Must(pending(ctx, pl)()), "Approval")
 		Expect(until).To(BeTemporally("~", time.Now(), hastyTimeout+time.Second))
 
 		expired := HavePrefix("False Expired: Change " + revision + " ")
@@ -158,7 +155,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 	It("holds an expired change again after an input changes", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
-		pl := t.place(ctx, t.placement("p"), 3)
+		pl := testhub.Place(ctx, hub, t.placement("p"), 3)
 		require(ctx, pl, hasty)
 		move(ctx, t.names(2, 3)[0], "out")
 		first := revisionOf(ctx, pl, held(0, 1))
@@ -170,7 +167,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		move(ctx, t.names(1, 2)[0], "in")
 		Eventually(pending(ctx, pl)).Should(HavePrefix("False Expired: Change " + first + " "))
 		By("an edit, which asks again")
-		number(ctx, pl, 5)
+		testhub.SetNumber(ctx, hub, pl, 5)
 		Expect([]string{first, second}).NotTo(ContainElement(revisionOf(ctx, pl, held(0, 1))))
 	})
 
@@ -179,22 +176,22 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		t.clusters(ctx, 5)
 		for i, value := range []int32{90, 80, 70, 60, 0} {
 			name := t.names(i, i+1)[0]
-			makeNamespace(ctx, name)
+			testhub.CreateNamespace(ctx, hub, name)
 			Expect(hub.Create(ctx, fixture.Score(name, "load").Obj())).To(Succeed())
 			score(ctx, name, value)
 		}
 		exact := func(name string) fixture.PlacementBuilder {
 			return t.placement(name).Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn("load", "free", 1)
 		}
-		pl := t.place(ctx, exact("p").Prioritizer(v1alpha1.PrioritizerSteady, 1).Number(4), 4)
-		Eventually(answer(ctx, pl)).Should(Equal(t.names(0, 4)))
+		pl := testhub.Place(ctx, hub, exact("p").Prioritizer(v1alpha1.PrioritizerSteady, 1).Number(4), 4)
+		Eventually(ctx, testhub.Clusters).WithArguments(hub, pl).Should(Equal(t.names(0, 4)))
 		require(ctx, pl, v1alpha1.DefaultProfile)
-		number(ctx, pl, 3)
+		testhub.SetNumber(ctx, hub, pl, 3)
 		revision := revisionOf(ctx, pl, held(0, 1))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 3)))
-		witness := t.place(ctx, exact("witness").Number(3), 3)
+		witness := testhub.Place(ctx, hub, exact("witness").Number(3), 3)
 		score(ctx, t.names(3, 4)[0], 75)
-		Eventually(answer(ctx, witness)).Should(ContainElement(t.names(3, 4)[0]))
+		Eventually(ctx, testhub.Clusters).WithArguments(hub, witness).Should(ContainElement(t.names(3, 4)[0]))
 		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + revision))
 	})
 
@@ -203,27 +200,27 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		t.clusters(ctx, 5)
 		for i, value := range []int32{90, 80, 70, 50, 40} {
 			name := t.names(i, i+1)[0]
-			makeNamespace(ctx, name)
+			testhub.CreateNamespace(ctx, hub, name)
 			Expect(hub.Create(ctx, fixture.Score(name, "load").Obj())).To(Succeed())
 			score(ctx, name, value)
 		}
 		exact := func(name string) fixture.PlacementBuilder {
 			return t.placement(name).Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn("load", "free", 1)
 		}
-		pl := t.place(ctx, exact("p").Prioritizer(v1alpha1.PrioritizerSteady, 1).Number(3), 3)
-		Eventually(answer(ctx, pl)).Should(Equal(t.names(0, 3)))
+		pl := testhub.Place(ctx, hub, exact("p").Prioritizer(v1alpha1.PrioritizerSteady, 1).Number(3), 3)
+		Eventually(ctx, testhub.Clusters).WithArguments(hub, pl).Should(Equal(t.names(0, 3)))
 		require(ctx, pl, v1alpha1.DefaultProfile)
-		number(ctx, pl, 4)
+		testhub.SetNumber(ctx, hub, pl, 4)
 		revision := revisionOf(ctx, pl, held(1, 0))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 4)))
 		consumer := observe(ctx, pl)
 
 		By("jitter, which moves a Placement that is not steady")
-		witness := t.place(ctx, exact("witness").Number(4), 4)
-		Expect(answer(ctx, witness)()).To(Equal(t.names(0, 4)))
+		witness := testhub.Place(ctx, hub, exact("witness").Number(4), 4)
+		Expect(testhub.Clusters(ctx, hub, witness)).To(Equal(t.names(0, 4)))
 		score(ctx, t.names(3, 4)[0], 40)
 		score(ctx, t.names(4, 5)[0], 60)
-		Eventually(answer(ctx, witness)).Should(ContainElement(t.names(4, 5)[0]))
+		Eventually(ctx, testhub.Clusters).WithArguments(hub, witness).Should(ContainElement(t.names(4, 5)[0]))
 		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + revision))
 		Expect(heldClusters(ctx, pl)()).To(Equal(t.names(0, 4)))
 
@@ -249,36 +246,16 @@ func decided(ctx context.Context, t team) {
 	GinkgoHelper()
 	probe := t.placement("probe").Predicate(fixture.MatchLabel("none", "such")).Obj()
 	Expect(hub.Create(ctx, probe)).To(Succeed())
-	Eventually(condition(ctx, probe, v1alpha1.PlacementConditionSatisfied)).ShouldNot(BeEmpty())
-}
-
-func get(ctx context.Context, pl *v1alpha1.Placement) *v1alpha1.Placement {
-	GinkgoHelper()
-	now := &v1alpha1.Placement{}
-	Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), now)).To(Succeed())
-	return now
+	Eventually(ctx, testhub.Condition).WithArguments(hub, probe, v1alpha1.PlacementConditionSatisfied).ShouldNot(BeEmpty())
 }
 
 // wideRow is what `kubectl get placement -o wide` prints, by column.
 func wideRow(ctx context.Context, pl *v1alpha1.Placement) map[string]any {
 	GinkgoHelper()
-	server, _, err := rest.DefaultServerUrlFor(hub.Config)
-	Expect(err).NotTo(HaveOccurred())
-	url := server.JoinPath("apis", v1alpha1.GroupName, "v1beta1", "namespaces", pl.Namespace, "placements", pl.Name)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
-	Expect(err).NotTo(HaveOccurred())
-	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
-	httpClient, err := rest.HTTPClientFor(hub.Config)
-	Expect(err).NotTo(HaveOccurred())
-	response, err := httpClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { Expect(response.Body.Close()).To(Succeed()) }()
-	table := metav1.Table{}
-	Expect(json.NewDecoder(response.Body).Decode(&table)).To(Succeed())
-	Expect(table.Rows).To(HaveLen(1))
+	columns, cells := hub.Row(ctx, "/apis/"+v1alpha1.GroupName+"/v1beta1/namespaces/"+pl.Namespace+"/placements/"+pl.Name)
 	row := map[string]any{}
-	for i, column := range table.ColumnDefinitions {
-		row[column.Name] = table.Rows[0].Cells[i]
+	for i, column := range columns {
+		row[column] = cells[i]
 	}
 	return row
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A held change survives", func() {
@@ -32,7 +33,7 @@ var _ = Describe("A held change survives", func() {
 		t := newTeam(ctx)
 		t.clusters(ctx, 130)
 		leader := startProcess(hub.Kubeconfig, true)
-		place := func(name string) *v1alpha1.Placement { return t.place(ctx, t.placement(name), 130) }
+		place := func(name string) *v1alpha1.Placement { return testhub.Place(ctx, hub, t.placement(name), 130) }
 		waits, approved, expires := place("waits"), place("approved"), place("expires")
 		require(ctx, waits, patient)
 		require(ctx, approved, patient)
@@ -44,9 +45,9 @@ var _ = Describe("A held change survives", func() {
 			revisionOf(ctx, pl, held(0, 1))
 			Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 129)))
 		}
-		said, kept := pending(ctx, waits)(), uids(ctx, waits)
+		said, kept := testhub.Must(pending(ctx, waits)()), uids(ctx, waits)
 		Expect(kept).To(HaveLen(1))
-		short := revisionPattern.FindString(pending(ctx, expires)())
+		short := revisionPattern.FindString(testhub.Must(pending(ctx, expires)()))
 
 		leader.Kill()
 		By("approving while there is no controller")
@@ -80,19 +81,19 @@ var _ = Describe("A held change survives", func() {
 		})
 		door := startGate()
 		first := startProcess(door.kubeconfig(), false)
-		pl := t.place(ctx, fixture.Placement(string(t), "p").Predicate(fixture.MatchLabel("old", "yes")), old)
+		pl := testhub.Place(ctx, hub, fixture.Placement(string(t), "p").Predicate(fixture.MatchLabel("old", "yes")), old)
 		require(ctx, pl, v1alpha1.DefaultProfile)
-		Expect(mergePatch(ctx, hub, fixture.Placement(pl.Namespace, pl.Name).Obj(),
+		Expect(testhub.Patch(ctx, hub, fixture.Placement(pl.Namespace, pl.Name).Obj(),
 			`{"spec":{"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"new":"yes"}}}}]}}`)).To(Succeed())
 		revision := revisionOf(ctx, pl, held(all-old, kept))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(kept, all)))
-		text := pending(ctx, pl)()
+		text := testhub.Must(pending(ctx, pl)())
 
 		reached := door.closeAfter(2)
 		approve(ctx, pl, revision)
 		Eventually(reached).Should(BeClosed())
 		first.Kill()
-		half := answer(ctx, pl)()
+		half := testhub.Must(testhub.Clusters(ctx, hub, pl))
 		Expect(half).NotTo(Or(Equal(t.names(0, old)), Equal(t.names(kept, all))), "the change is half done")
 		Expect(half).To(ContainElements(t.names(kept, old)), "what stays is there")
 		Expect(pending(ctx, pl)()).To(Equal(text))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // poolLabel says whether a cluster is selectable.
@@ -39,9 +38,7 @@ var teams atomic.Int32
 func newTeam(ctx context.Context) team {
 	GinkgoHelper()
 	t := team(fmt.Sprintf("team-%d", teams.Add(1)))
-	makeNamespace(ctx, string(t))
-	Expect(hub.Create(ctx, fixture.Set(string(t)))).To(Succeed())
-	Expect(hub.Create(ctx, fixture.Binding(string(t), string(t)))).To(Succeed())
+	testhub.CreateTeam(ctx, hub, string(t))
 	DeferCleanup(func(ctx SpecContext) {
 		// A hub without other controllers collects nothing.
 		for _, kind := range []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}, &berthv1alpha1.PlacementChange{}, &berthv1alpha1.DisruptionPolicy{}} {
@@ -50,11 +47,6 @@ func newTeam(ctx context.Context) team {
 		Expect(hub.DeleteAllOf(ctx, &v1alpha1.ManagedCluster{}, client.MatchingLabels{v1alpha1.ClusterSetLabel: string(t)})).To(Succeed())
 	})
 	return t
-}
-
-func makeNamespace(ctx context.Context, name string) {
-	GinkgoHelper()
-	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 }
 
 // names are those of the team's clusters from number a up to b; b is none of them.
@@ -83,16 +75,6 @@ func (t team) placement(name string) fixture.PlacementBuilder {
 	return fixture.Placement(string(t), name).Predicate(inPool)
 }
 
-// place creates a Placement and waits until so many clusters are published for it.
-func (t team) place(ctx context.Context, b fixture.PlacementBuilder, clusters int) *v1alpha1.Placement {
-	GinkgoHelper()
-	pl := b.Obj()
-	Expect(hub.Create(ctx, pl)).To(Succeed())
-	Eventually(answer(ctx, pl)).Should(HaveLen(clusters))
-	Eventually(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)).ShouldNot(BeEmpty())
-	return pl
-}
-
 // require has a policy require approval of all changes of the Placement from now on, in a profile.
 func require(ctx context.Context, pl *v1alpha1.Placement, profile string) {
 	GinkgoHelper()
@@ -108,18 +90,18 @@ func require(ctx context.Context, pl *v1alpha1.Placement, profile string) {
 	for i := 0; ; i++ {
 		one := fixture.Placement(pl.Namespace, probe(i)).Predicate(inPool).Obj()
 		Expect(hub.Create(ctx, one)).To(Succeed())
-		Eventually(condition(ctx, one, v1alpha1.PlacementConditionSatisfied)).ShouldNot(BeEmpty())
-		seen := strings.HasPrefix(pending(ctx, one)(), "True Held: ")
+		Eventually(ctx, testhub.Condition).WithArguments(hub, one, v1alpha1.PlacementConditionSatisfied).ShouldNot(BeEmpty())
+		seen := strings.HasPrefix(testhub.Must(pending(ctx, one)()), "True Held: ")
 		Expect(hub.Delete(ctx, one)).To(Succeed())
 		if seen {
 			break
 		}
 	}
 	// An edit that asks for the same shows when the controller has seen the profile.
-	now := get(ctx, pl)
-	Expect(mergePatch(ctx, hub, now, fmt.Sprintf(`{"spec":{"scoreRateLimit":"%ds"}}`, 61+now.Generation))).To(Succeed())
+	now := testhub.Must(testhub.Get(ctx, hub, pl))
+	Expect(testhub.Patch(ctx, hub, now, fmt.Sprintf(`{"spec":{"scoreRateLimit":"%ds"}}`, 61+now.Generation))).To(Succeed())
 	Eventually(func() int64 {
-		now := get(ctx, pl)
+		now := testhub.Must(testhub.Get(ctx, hub, pl))
 		if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.PlacementConditionMisconfigured); c != nil {
 			return now.Generation - c.ObservedGeneration
 		}
@@ -145,13 +127,13 @@ func annotate(ctx context.Context, pl *v1alpha1.Placement, key, value string) {
 }
 
 func annotation(ctx context.Context, as client.Client, pl *v1alpha1.Placement, key, value string) error {
-	return mergePatch(ctx, as, fixture.Placement(pl.Namespace, pl.Name).Obj(), fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, quoted(value)))
+	return testhub.Patch(ctx, as, fixture.Placement(pl.Namespace, pl.Name).Obj(), fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, quoted(value)))
 }
 
 // move changes a cluster's pool.
 func move(ctx context.Context, cluster, pool string) {
 	GinkgoHelper()
-	Expect(mergePatch(ctx, hub, fixture.Cluster(cluster).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, poolLabel, pool))).To(Succeed())
+	Expect(testhub.Patch(ctx, hub, fixture.Cluster(cluster).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, poolLabel, pool))).To(Succeed())
 }
 
 func quoted(value string) string {
@@ -159,10 +141,6 @@ func quoted(value string) string {
 		return "null"
 	}
 	return fmt.Sprintf("%q", value)
-}
-
-func mergePatch(ctx context.Context, as client.Client, object client.Object, patch string) error {
-	return as.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
 // approve approves the change with a revision.
@@ -177,31 +155,14 @@ func answerChange(ctx context.Context, as client.Client, pl *v1alpha1.Placement,
 	me := &authenticationv1.SelfSubjectReview{}
 	Expect(as.Create(ctx, me)).To(Succeed())
 	record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name + "-" + revision}}
-	return mergePatch(ctx, as, record, fmt.Sprintf(`{"spec":{"approval":{"decision":%q,"by":%q}}}`, decision, me.Status.UserInfo.Username))
-}
-
-// number asks for another number of clusters.
-func number(ctx context.Context, pl *v1alpha1.Placement, n int) {
-	GinkgoHelper()
-	Expect(mergePatch(ctx, hub, fixture.Placement(pl.Namespace, pl.Name).Obj(), fmt.Sprintf(`{"spec":{"numberOfClusters":%d}}`, n))).To(Succeed())
-}
-
-// condition is a check for Eventually: "status reason: message", or nothing.
-func condition(ctx context.Context, pl *v1alpha1.Placement, kind string) func() string {
-	return func() string {
-		now := &v1alpha1.Placement{}
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), now)).To(Succeed())
-		c := meta.FindStatusCondition(now.Status.Conditions, kind)
-		if c == nil {
-			return ""
-		}
-		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
-	}
+	return testhub.Patch(ctx, as, record, fmt.Sprintf(`{"spec":{"approval":{"decision":%q,"by":%q}}}`, decision, me.Status.UserInfo.Username))
 }
 
 // pending is condition for DecisionPending.
-func pending(ctx context.Context, pl *v1alpha1.Placement) func() string {
-	return condition(ctx, pl, v1alpha1.PlacementConditionDecisionPending)
+func pending(ctx context.Context, pl *v1alpha1.Placement) func() (string, error) {
+	return func() (string, error) {
+		return testhub.Condition(ctx, hub, pl, v1alpha1.PlacementConditionDecisionPending)
+	}
 }
 
 // held matches a change that waits, of so many clusters each way.
@@ -222,13 +183,8 @@ func revisionOf(ctx context.Context, pl *v1alpha1.Placement, is OmegaMatcher) st
 // recordsOf are the records of this very Placement.
 func recordsOf(ctx context.Context, pl *v1alpha1.Placement) changes.History {
 	GinkgoHelper()
-	list := &berthv1alpha1.PlacementChangeList{}
-	Expect(hub.List(ctx, list, client.InNamespace(pl.Namespace))).To(Succeed())
-	var all []*berthv1alpha1.PlacementChange
-	for i := range list.Items {
-		all = append(all, &list.Items[i])
-	}
-	return changes.HistoryOf(get(ctx, pl), all)
+	all := testhub.Must(testhub.Records(ctx, hub, client.InNamespace(pl.Namespace)))
+	return changes.HistoryOf(testhub.Must(testhub.Get(ctx, hub, pl)), all)
 }
 
 // deadline reads from a condition until when a plugin holds the change.
@@ -242,31 +198,6 @@ func deadline(text, plugin string) time.Time {
 	return at
 }
 
-// pagesOf are a Placement's pages, by name.
-func pagesOf(ctx context.Context, pl *v1alpha1.Placement) []v1alpha1.PlacementDecision {
-	GinkgoHelper()
-	list := &v1alpha1.PlacementDecisionList{}
-	Expect(hub.List(ctx, list, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name})).To(Succeed())
-	slices.SortFunc(list.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
-	return list.Items
-}
-
-func clustersOn(pages []v1alpha1.PlacementDecision) []string {
-	names := []string{}
-	for _, page := range pages {
-		for _, d := range page.Status.Decisions {
-			names = append(names, d.ClusterName)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// answer is a check for Eventually: the clusters that consumers find, a doubled one twice.
-func answer(ctx context.Context, pl *v1alpha1.Placement) func() []string {
-	return func() []string { return clustersOn(pagesOf(ctx, pl)) }
-}
-
 // heldClusters is a check for Eventually: the clusters that the open change leads to.
 func heldClusters(ctx context.Context, pl *v1alpha1.Placement) func() []string {
 	return func() []string {
@@ -274,7 +205,7 @@ func heldClusters(ctx context.Context, pl *v1alpha1.Placement) func() []string {
 		if open == nil {
 			return nil
 		}
-		target, err := changes.Target(open, answer(ctx, pl)())
+		target, err := changes.Target(open, testhub.Must(testhub.Clusters(ctx, hub, pl)))
 		if err != nil {
 			return []string{err.Error()}
 		}
@@ -285,8 +216,8 @@ func heldClusters(ctx context.Context, pl *v1alpha1.Placement) func() []string {
 // published waits until these clusters are published and nothing is pending.
 func published(ctx context.Context, pl *v1alpha1.Placement, clusters []string) {
 	GinkgoHelper()
-	Eventually(answer(ctx, pl)).Should(Equal(clusters))
+	Eventually(ctx, testhub.Clusters).WithArguments(hub, pl).Should(Equal(clusters))
 	Eventually(pending(ctx, pl)).Should(BeEmpty())
 	Eventually(heldClusters(ctx, pl)).Should(BeEmpty())
-	Eventually(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)).Should(HavePrefix("True "))
+	Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True "))
 }

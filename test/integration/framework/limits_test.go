@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("BlastRadius", Ordered, ContinueOnFailure, func() {
@@ -28,15 +29,15 @@ var _ = Describe("BlastRadius", Ordered, ContinueOnFailure, func() {
 	It("holds the removals that a label typo on most of the fleet causes, and reports why", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 100)
-		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 100)
+		pl := testhub.Place(ctx, hub, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 100)
 		consumer := observe(ctx, pl)
 		mistype(ctx, t.names(0, 60))
 		revision := revisionOf(ctx, pl, held(0, 60))
 		Expect(pending(ctx, pl)()).To(And(ContainSubstring("BlastRadius until "),
 			ContainSubstring("60 of 100 clusters would be removed within 10m0s, more than 20%")))
-		Expect(deadline(pending(ctx, pl)(), "BlastRadius")).To(BeTemporally("~", time.Now().Add(7*24*time.Hour), time.Minute))
+		Expect(deadline(testhub.Must(pending(ctx, pl)()), "BlastRadius")).To(BeTemporally("~", time.Now().Add(7*24*time.Hour), time.Minute))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(60, 100)))
-		Consistently(answer(ctx, pl)).Should(HaveLen(100))
+		Consistently(ctx, testhub.Clusters).WithArguments(hub, pl).Should(HaveLen(100))
 		consumer.sawNoChange(ctx)
 
 		approve(ctx, pl, revision)
@@ -46,7 +47,7 @@ var _ = Describe("BlastRadius", Ordered, ContinueOnFailure, func() {
 	It("drops a held change when its cause is reverted", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 10)
-		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 10)
+		pl := testhub.Place(ctx, hub, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 10)
 		consumer := observe(ctx, pl)
 		mistype(ctx, t.names(0, 6))
 		revisionOf(ctx, pl, held(0, 6))
@@ -60,14 +61,14 @@ var _ = Describe("BlastRadius", Ordered, ContinueOnFailure, func() {
 	It("permits small removals until their sum exceeds the limit", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 40)
-		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 40)
+		pl := testhub.Place(ctx, hub, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 40)
 		mistype(ctx, t.names(0, 2))
 		published(ctx, pl, t.names(2, 40))
 		mistype(ctx, t.names(2, 8))
 		published(ctx, pl, t.names(8, 40))
 		mistype(ctx, t.names(8, 9))
 		Eventually(pending(ctx, pl)).Should(And(held(0, 1), ContainSubstring("9 of 40 clusters")))
-		Expect(answer(ctx, pl)()).To(Equal(t.names(8, 40)))
+		Expect(testhub.Clusters(ctx, hub, pl)).To(Equal(t.names(8, 40)))
 	})
 
 	It("sums the removals over all Placements of a namespace", func(ctx SpecContext) {
@@ -78,15 +79,15 @@ var _ = Describe("BlastRadius", Ordered, ContinueOnFailure, func() {
 		t.clusters(ctx, 20)
 		var placements []*v1alpha1.Placement
 		for i := range 3 {
-			placements = append(placements, t.place(ctx, t.placement(fmt.Sprintf("p%d", i)).Annotation(v1alpha1.ProfileAnnotation, fleetwide), 20))
+			placements = append(placements, testhub.Place(ctx, hub, t.placement(fmt.Sprintf("p%d", i)).Annotation(v1alpha1.ProfileAnnotation, fleetwide), 20))
 		}
 		By("removing 4 from each of 3, one more removal than is fine on two of them")
 		mistype(ctx, t.names(0, 4))
 		states := func() (passed, waiting []*v1alpha1.Placement) {
 			for _, pl := range placements {
-				if len(answer(ctx, pl)()) == 16 {
+				if len(testhub.Must(testhub.Clusters(ctx, hub, pl))) == 16 {
 					passed = append(passed, pl)
-				} else if matches, err := held(0, 4).Match(pending(ctx, pl)()); err == nil && matches {
+				} else if matches, err := held(0, 4).Match(testhub.Must(pending(ctx, pl)())); err == nil && matches {
 					waiting = append(waiting, pl)
 				}
 			}
@@ -106,16 +107,16 @@ var _ = Describe("BlastRadius", Ordered, ContinueOnFailure, func() {
 	It("does not restart the timeout of another plugin", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 10)
-		pl := t.place(ctx, t.placement("p"), 10)
+		pl := testhub.Place(ctx, hub, t.placement("p"), 10)
 		require(ctx, pl, guarded)
 		consumer := observe(ctx, pl)
 		mistype(ctx, t.names(0, 1))
 		revision := revisionOf(ctx, pl, held(0, 1))
-		until := deadline(pending(ctx, pl)(), "Approval")
+		until := deadline(testhub.Must(pending(ctx, pl)()), "Approval")
 		for i := range 5 {
 			annotate(ctx, pl, "example.com/note", fmt.Sprint(i))
 			Consistently(pending(ctx, pl), "100ms").Should(held(0, 1))
-			Expect(deadline(pending(ctx, pl)(), "Approval")).To(Equal(until))
+			Expect(deadline(testhub.Must(pending(ctx, pl)()), "Approval")).To(Equal(until))
 		}
 		Eventually(pending(ctx, pl), 3*hastyTimeout).Should(HavePrefix("False Expired: Change " + revision))
 		consumer.sawNoChange(ctx)
@@ -129,11 +130,11 @@ var _ = Describe("BlastRadius, while writes of pages fail", func() {
 		t.clusters(ctx, clusters)
 		door := startGate()
 		startProcess(door.kubeconfig(), false)
-		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), clusters)
+		pl := testhub.Place(ctx, hub, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), clusters)
 		door.fail(page, 3)
 		By("removing 20% of the clusters, from both pages")
 		faults.InParallel(30, func(i int) error {
-			return mergePatch(ctx, hub, fixture.Cluster(t.names(85+i, 86+i)[0]).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:"out"}}}`, poolLabel))
+			return testhub.Patch(ctx, hub, fixture.Cluster(t.names(85+i, 86+i)[0]).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:"out"}}}`, poolLabel))
 		})
 		Eventually(func() int { return door.failures(page) }).Should(BeZero())
 		published(ctx, pl, slices.Concat(t.names(0, 85), t.names(115, clusters)))
@@ -151,9 +152,9 @@ var _ = Describe("MaintenanceWindow", Ordered, ContinueOnFailure, func() {
 		GinkgoHelper()
 		t = newTeam(ctx)
 		t.clusters(ctx, 4)
-		pl = t.place(ctx, t.placement("p").Number(3), 3)
+		pl = testhub.Place(ctx, hub, t.placement("p").Number(3), 3)
 		annotate(ctx, pl, v1alpha1.ProfileAnnotation, profile)
-		number(ctx, pl, 4)
+		testhub.SetNumber(ctx, hub, pl, 4)
 		return t, pl, revisionOf(ctx, pl, held(1, 0))
 	}
 
@@ -166,7 +167,7 @@ var _ = Describe("MaintenanceWindow", Ordered, ContinueOnFailure, func() {
 		}
 		Expect(pending(ctx, pl)()).To(And(ContainSubstring("is held by MaintenanceWindow until "),
 			ContainSubstring("outside the maintenance windows; the next one opens at "+opening.Format(time.RFC3339))))
-		Consistently(answer(ctx, pl)).Should(HaveLen(3))
+		Consistently(ctx, testhub.Clusters).WithArguments(hub, pl).Should(HaveLen(3))
 		consumer.sawNoChange(ctx)
 
 		By("moving to a profile whose window is open")
@@ -180,14 +181,14 @@ var _ = Describe("MaintenanceWindow", Ordered, ContinueOnFailure, func() {
 		t, pl, revision := outside(ctx, exempting)
 		approve(ctx, pl, revision)
 		published(ctx, pl, t.names(0, 4))
-		Expect(answer(ctx, strict)()).To(HaveLen(3))
+		Expect(testhub.Clusters(ctx, hub, strict)).To(HaveLen(3))
 		Expect(pending(ctx, strict)()).To(held(1, 0))
 	})
 
 	It("holds nothing while the window is open", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 4)
-		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, always), 4)
+		pl := testhub.Place(ctx, hub, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, always), 4)
 		Expect(hub.Delete(ctx, fixture.Cluster(t.names(3, 4)[0]).Obj())).To(Succeed())
 		published(ctx, pl, t.names(0, 3))
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("Many Placements at once", func() {
@@ -53,8 +54,8 @@ var _ = Describe("Many Placements at once", func() {
 		runBerth(workers)
 		faults.InParallel(many, func(i int) error { return hub.Create(ctx, t.placement(fmt.Sprintf("p-%03d", i)).Number(1).Obj()) })
 		Eventually(func() int { return len(firstPublished(ctx, t)) }).WithPolling(200 * time.Millisecond).Should(Equal(many))
-		Expect(clustersOn(allPages(ctx, t))).To(Equal(t.names(0, many)))
-		Consistently(func() []string { return clustersOn(allPages(ctx, t)) }).Should(Equal(t.names(0, many)))
+		Expect(slices.Sorted(slices.Values(testhub.ClustersOn(allPages(ctx, t)...)))).To(Equal(t.names(0, many)))
+		Consistently(func() []string { return slices.Sorted(slices.Values(testhub.ClustersOn(allPages(ctx, t)...))) }).Should(Equal(t.names(0, many)))
 	}, Entry("by one worker", 1), Entry("by four workers", 4), Entry("by thirty-two workers", 32))
 
 	It("that exist before the controller starts get different clusters, too", func(ctx SpecContext) {
@@ -63,7 +64,7 @@ var _ = Describe("Many Placements at once", func() {
 		t.clusters(ctx, many)
 		faults.InParallel(many, func(i int) error { return hub.Create(ctx, t.placement(fmt.Sprintf("p-%03d", i)).Number(1).Obj()) })
 		runBerth(32)
-		Eventually(func() []string { return clustersOn(allPages(ctx, t)) }).Should(Equal(t.names(0, many)))
+		Eventually(func() []string { return slices.Sorted(slices.Values(testhub.ClustersOn(allPages(ctx, t)...))) }).Should(Equal(t.names(0, many)))
 	})
 })
 
@@ -78,9 +79,7 @@ func priority(pl v1alpha1.Placement) int {
 
 func allPages(ctx context.Context, t team) []v1alpha1.PlacementDecision {
 	GinkgoHelper()
-	list := &v1alpha1.PlacementDecisionList{}
-	Expect(hub.List(ctx, list, client.InNamespace(string(t)))).To(Succeed())
-	return list.Items
+	return testhub.Must(testhub.PagesIn(ctx, hub, client.InNamespace(string(t))))
 }
 
 // firstPublished names the Placements with a page, in the order in which the pages were written.

@@ -7,21 +7,19 @@ import (
 	. "github.com/onsi/gomega"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	schedulerconfig "github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("The plugin Resilience", func() {
 	// shown is a check for Eventually: status, reason and message of the condition Resilient.
 	shown := func(ctx context.Context, pl *v1alpha1.Placement) func() []string {
 		return func() []string {
-			got := &v1alpha1.Placement{}
-			Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), got)).To(Succeed())
+			got := testhub.Must(testhub.Get(ctx, hub, pl))
 			c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.PlacementConditionResilient)
 			if c == nil {
 				return nil
@@ -51,7 +49,7 @@ profiles: [{pluginConfig: [{name: Resilience, args: {key: "label:region"}}]}]
 
 		By("moving a cluster to another region, which changes no decision")
 		cluster := fixture.Cluster(names[1]).Obj()
-		Expect(hub.Patch(ctx, cluster, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"region":"ap"}}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, cluster, `{"metadata":{"labels":{"region":"ap"}}}`)).To(Succeed())
 		Eventually(shown(ctx, pl)).Should(HaveExactElements("True", v1alpha1.ReasonDomainsCanBeLost, HavePrefix("3 of 3 domains of label region can be lost")))
 
 		By("turning the plugin off")
