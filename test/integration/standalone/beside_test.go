@@ -13,9 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -47,7 +45,7 @@ func foreignCRDs() []*apiextensionsv1.CustomResourceDefinition {
 				continue
 			}
 			Expect(v.Subresources.Status).NotTo(BeNil())
-			loosen("", v.Schema.OpenAPIV3Schema)
+			testhub.EditSchemas("", v.Schema.OpenAPIV3Schema, loosen)
 			v.Schema.OpenAPIV3Schema.Properties["metadata"] = apiextensionsv1.JSONSchemaProps{Type: "object"}
 			versions = append(versions, v)
 		}
@@ -74,16 +72,6 @@ func loosen(field string, schema *apiextensionsv1.JSONSchemaProps) {
 		schema.Minimum = nil
 	case "operator", "mode":
 		schema.Enum = nil
-	}
-	for name, property := range schema.Properties {
-		loosen(name, &property)
-		schema.Properties[name] = property
-	}
-	if schema.Items != nil {
-		loosen("", schema.Items.Schema)
-	}
-	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
-		loosen("", schema.AdditionalProperties.Schema)
 	}
 }
 
@@ -183,14 +171,14 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		none := fixture.Placement(namespace, "none").Number(0).Obj()
 		beside.make(ctx, none)
 		for _, pl := range placements {
-			Eventually(beside.chosen(ctx, pl)).Should(HaveLen(7))
+			Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(HaveLen(7))
 		}
-		Eventually(func() int { return len(beside.pages(ctx, none)) }).Should(Equal(1))
-		edit(ctx, beside, clusters[3], func(c *v1alpha1.ManagedCluster) { c.Labels["name"] = "x" })
+		Eventually(func() int { return len(testhub.Must(testhub.Pages(ctx, beside, none))) }).Should(Equal(1))
+		testhub.Edit(ctx, beside, clusters[3], func(c *v1alpha1.ManagedCluster) { c.Labels["name"] = "x" })
 		beside.make(ctx, fixture.Cluster(unique("late")).Set(set.Name).Obj())
 		Expect(beside.Delete(ctx, clusters[0])).To(Succeed())
 		for _, pl := range placements {
-			Eventually(beside.chosen(ctx, pl)).Should(And(HaveLen(7), Not(ContainElement(clusters[0].Name))))
+			Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(And(HaveLen(7), Not(ContainElement(clusters[0].Name))))
 			beside.satisfied(ctx, pl)
 		}
 		o.stop()
@@ -211,17 +199,17 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Expect(beside.Create(ctx, nameless)).To(Succeed())
 		pl := fixture.Placement(namespace, "p").Obj()
 		beside.make(ctx, pl)
-		Eventually(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)).Should(HavePrefix("False NoManagedClusterSetBindings"))
-		Expect(beside.chosen(ctx, pl)()).To(BeEmpty())
+		Eventually(beside.condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)).Should(HavePrefix("False NoManagedClusterSetBindings"))
+		Expect(testhub.Clusters(ctx, beside, pl)).To(BeEmpty())
 
 		By("taking the set from a binding")
 		named := binding("v1beta2", namespace, set.Name)
 		Expect(beside.Delete(ctx, nameless)).To(Succeed())
 		Expect(beside.Create(ctx, named)).To(Succeed())
-		Eventually(beside.chosen(ctx, pl)).Should(Equal([]string{c.Name}))
+		Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(Equal([]string{c.Name}))
 		forget := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"clusterSet":null}}`))
 		Expect(beside.Patch(ctx, named, forget)).To(Succeed())
-		Eventually(beside.chosen(ctx, pl)).Should(BeEmpty())
+		Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(BeEmpty())
 
 		By("with the policy")
 		policies, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "admission", "cluster-sets.yaml"))
@@ -243,7 +231,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 
 	It("consumers can read the pages", func(ctx SpecContext) {
 		namespace, _, clusters := fleet(ctx, 5)
-		edit(ctx, beside, clusters[4], func(c *v1alpha1.ManagedCluster) { c.Labels["name"] = "first" })
+		testhub.Edit(ctx, beside, clusters[4], func(c *v1alpha1.ManagedCluster) { c.Labels["name"] = "first" })
 		pl := grouped(namespace, "p", "first")
 		beside.make(ctx, pl)
 		beside.satisfied(ctx, pl)
@@ -277,26 +265,22 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		}}}
 		beside.make(ctx, page)
 		beside.startBerth("*")
-		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
-		Expect(beside.pages(ctx, pl)).To(HaveExactElements(HaveField("UID", page.UID)))
+		Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(Equal(both))
+		Expect(testhub.Pages(ctx, beside, pl)).To(HaveExactElements(HaveField("UID", page.UID)))
 
 		By("taking its label")
-		edit(ctx, beside, page, func(p *v1alpha1.PlacementDecision) { delete(p.Labels, v1alpha1.PlacementLabel) })
-		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
+		testhub.Edit(ctx, beside, page, func(p *v1alpha1.PlacementDecision) { delete(p.Labels, v1alpha1.PlacementLabel) })
+		Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(Equal(both))
 		By("taking a cluster")
 		Expect(beside.Get(ctx, client.ObjectKeyFromObject(page), page)).To(Succeed())
 		page.Status.Decisions = page.Status.Decisions[:1]
 		// Of two managers in one second, the last name counts.
 		Expect(client.WithFieldOwner(beside, "zz-placement").Status().Update(ctx, page)).To(Succeed())
-		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
-		Eventually(func() ([]eventsv1.Event, error) {
-			list := &eventsv1.EventList{}
-			err := beside.List(ctx, list, client.InNamespace(namespace))
-			return list.Items, err
-		}).Should(ContainElement(And(HaveField("Reason", "DecisionEdited"), HaveField("Note", ContainSubstring("field manager zz-placement")))))
+		Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(Equal(both))
+		Eventually(ctx, testhub.Events).WithArguments(beside, namespace).Should(ContainElement(And(HaveField("Reason", "DecisionEdited"), HaveField("Note", ContainSubstring("field manager zz-placement")))))
 		By("deleting it")
 		Expect(beside.Delete(ctx, page)).To(Succeed())
-		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
+		Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(Equal(both))
 	})
 
 	It("sets, bindings and clusters are not written, unless their loops are enabled by name", func(ctx SpecContext) {
@@ -304,7 +288,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 			namespace, _, clusters := fleet(ctx, 1)
 			pl := fixture.Placement(namespace, "p").Obj()
 			beside.make(ctx, pl)
-			Eventually(beside.chosen(ctx, pl)).Should(Equal([]string{clusters[0].Name}))
+			Eventually(ctx, testhub.Clusters).WithArguments(beside, pl).Should(Equal([]string{clusters[0].Name}))
 		}
 		beside.stopBerth()
 		done := beside.neglect(ctx)
@@ -334,12 +318,12 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		beside.make(ctx, page)
 		page.Status.Decisions = []v1alpha1.ClusterDecision{{ClusterName: "another"}}
 		Expect(beside.Status().Update(ctx, page)).To(Succeed())
-		before := beside.pages(ctx, pl)
+		before := testhub.Must(testhub.Pages(ctx, beside, pl))
 		other := fixture.Placement(namespace, "q").Obj()
 		beside.make(ctx, other)
-		Eventually(beside.chosen(ctx, other)).Should(HaveLen(len(clusters)))
-		Consistently(func() []v1alpha1.PlacementDecision { return beside.pages(ctx, pl) }).Should(Equal(before))
-		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(Equal("not reported yet"))
+		Eventually(ctx, testhub.Clusters).WithArguments(beside, other).Should(HaveLen(len(clusters)))
+		Consistently(ctx, testhub.Pages).WithArguments(beside, pl).Should(Equal(before))
+		Expect(beside.condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)()).To(BeEmpty())
 	})
 
 	DescribeTable("an invalid field that OCM's CRDs accept is reported, and the published decision stays:", func(ctx SpecContext, want string, mistake func(*v1alpha1.PlacementSpec)) {
@@ -347,12 +331,12 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		pl := fixture.Placement(namespace, "p").Number(1).Obj()
 		beside.make(ctx, pl)
 		beside.satisfied(ctx, pl)
-		before := beside.pages(ctx, pl)
-		edit(ctx, beside, pl, func(p *v1alpha1.Placement) { mistake(&p.Spec) })
-		Eventually(beside.placement(ctx, pl, v1alpha1.PlacementConditionMisconfigured)).Should(And(HavePrefix("True Misconfigured: "), ContainSubstring(want)))
+		before := testhub.Must(testhub.Pages(ctx, beside, pl))
+		testhub.Edit(ctx, beside, pl, func(p *v1alpha1.Placement) { mistake(&p.Spec) })
+		Eventually(beside.condition(ctx, pl, v1alpha1.PlacementConditionMisconfigured)).Should(And(HavePrefix("True Misconfigured: "), ContainSubstring(want)))
 		Expect(beside.Delete(ctx, clusters[1])).To(Succeed())
-		Consistently(func() []v1alpha1.PlacementDecision { return beside.pages(ctx, pl) }).Should(Equal(before))
-		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(HavePrefix("False Misconfigured: "))
+		Consistently(ctx, testhub.Pages).WithArguments(beside, pl).Should(Equal(before))
+		Expect(beside.condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)()).To(HavePrefix("False Misconfigured: "))
 	},
 		Entry("a negative count", "spec.numberOfClusters: Invalid value: -1: should be greater than or equal to 0", func(s *v1alpha1.PlacementSpec) { s.NumberOfClusters = new(int32(-1)) }),
 		Entry("a toleration of every key with Equal", `spec.tolerations[0].operator: Invalid value: "Equal": must be Exists when key is empty`, tolerate("", v1alpha1.TolerationOpEqual, "v")),
@@ -389,7 +373,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		}).Should(Equal("v1"))
 		Expect(c.Labels).To(Equal(map[string]string{v1alpha1.ClusterProfileNamespaceLabel: namespace}))
 		Expect(beside.Delete(ctx, testhub.Parse(profile)[0])).To(Succeed())
-		Eventually(func() bool { return apierrors.IsNotFound(beside.Get(ctx, client.ObjectKeyFromObject(c), c)) }).Should(BeTrue())
+		Eventually(ctx, testhub.IsGone).WithArguments(beside, c).Should(BeTrue())
 	})
 
 	It("--install-crds adds Berth's own kinds and does not change OCM's CRDs", func(ctx SpecContext) {
@@ -414,14 +398,12 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		namespace, _, _ := fleet(ctx, 1)
 		pl := fixture.Placement(namespace, strings.Repeat("n", 70)).Obj()
 		beside.make(ctx, pl)
-		Eventually(beside.placement(ctx, pl, v1alpha1.PlacementConditionMisconfigured)).Should(And(
+		Eventually(beside.condition(ctx, pl, v1alpha1.PlacementConditionMisconfigured)).Should(And(
 			HavePrefix("True Misconfigured: "), ContainSubstring("metadata.name: Too long: may not be more than 63 bytes")))
 		other := fixture.Placement(namespace, "q").Obj()
 		beside.make(ctx, other)
 		beside.satisfied(ctx, other)
-		pages := &v1alpha1.PlacementDecisionList{}
-		Expect(beside.List(ctx, pages, client.InNamespace(namespace))).To(Succeed())
-		Expect(pages.Items).To(HaveEach(HaveField("Labels", HaveKeyWithValue(v1alpha1.PlacementLabel, "q"))))
+		Expect(testhub.PagesIn(ctx, beside, client.InNamespace(namespace))).To(HaveEach(HaveField("Labels", HaveKeyWithValue(v1alpha1.PlacementLabel, "q"))))
 	})
 })
 

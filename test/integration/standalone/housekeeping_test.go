@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const nobody = "True NoClusterMatched: No ManagedCluster selected"
@@ -39,7 +40,7 @@ var _ = Describe("The sets of a hub", func() {
 			Expect(alone.Delete(ctx, set)).To(Succeed())
 			Eventually(uid).ShouldNot(BeElementOf(first, types.UID("")))
 			Expect(set.Spec.ClusterSelector).To(Equal(want))
-			Eventually(alone.empty(ctx, name)).ShouldNot(Equal("not reported yet"))
+			Eventually(alone.empty(ctx, name)).Should(MatchRegexp("^(True|False) "))
 		}
 	})
 
@@ -61,7 +62,7 @@ var _ = Describe("The sets of a hub", func() {
 		Eventually(says).Should(Equal("False ClustersSelected: 1 ManagedClusters selected"))
 		alone.make(ctx, b)
 		Eventually(says).Should(Equal("False ClustersSelected: 2 ManagedClusters selected"))
-		edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) { c.Labels[v1alpha1.ClusterSetLabel] = "elsewhere" })
+		testhub.Edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) { c.Labels[v1alpha1.ClusterSetLabel] = "elsewhere" })
 		Eventually(says).Should(Equal("False ClustersSelected: 1 ManagedClusters selected"))
 		Expect(alone.Delete(ctx, b)).To(Succeed())
 		Eventually(says).Should(Equal(nobody))
@@ -75,7 +76,7 @@ var _ = Describe("The sets of a hub", func() {
 		Eventually(alone.empty(ctx, set.Name)).Should(HavePrefix("False"))
 		Expect(alone.Delete(ctx, a)).To(Succeed())
 		Eventually(alone.empty(ctx, set.Name)).Should(Equal(nobody))
-		edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) { c.Finalizers = nil })
+		testhub.Edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) { c.Finalizers = nil })
 	})
 
 	It("count the clusters that their selector matches, and report an invalid selector", func(ctx SpecContext) {
@@ -86,7 +87,7 @@ var _ = Describe("The sets of a hub", func() {
 		says := alone.empty(ctx, set.Name)
 		Eventually(says).Should(Equal(nobody))
 		selector := func(operator metav1.LabelSelectorOperator, values ...string) {
-			edit(ctx, alone, set, func(s *v1alpha1.ManagedClusterSet) {
+			testhub.Edit(ctx, alone, set, func(s *v1alpha1.ManagedClusterSet) {
 				s.Spec.ClusterSelector.LabelSelector = &metav1.LabelSelector{
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}},
 				}
@@ -96,7 +97,7 @@ var _ = Describe("The sets of a hub", func() {
 		Eventually(says).Should(Equal("False ClustersSelected: 2 ManagedClusters selected"))
 		selector(metav1.LabelSelectorOpIn, "1")
 		Eventually(says).Should(Equal("False ClustersSelected: 1 ManagedClusters selected"))
-		edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) { c.Labels[key] = "3" })
+		testhub.Edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) { c.Labels[key] = "3" })
 		Eventually(says).Should(Equal(nobody))
 		selector(metav1.LabelSelectorOpIn)
 		Eventually(says).Should(Equal("True InvalidSelector: spec.clusterSelector.labelSelector.matchExpressions[0].values: " +
@@ -149,7 +150,7 @@ var _ = Describe("A cluster", func() {
 		Eventually(now(ctx, stray)).Should(inSet("default"))
 		Eventually(alone.empty(ctx, "default")).Should(HavePrefix("False ClustersSelected"))
 		Consistently(now(ctx, member)).Should(inSet("other"))
-		edit(ctx, alone, member, func(c *v1alpha1.ManagedCluster) { delete(c.Labels, v1alpha1.ClusterSetLabel) })
+		testhub.Edit(ctx, alone, member, func(c *v1alpha1.ManagedCluster) { delete(c.Labels, v1alpha1.ClusterSetLabel) })
 		Eventually(now(ctx, member)).Should(inSet("default"))
 	})
 
@@ -183,7 +184,7 @@ var _ = Describe("A cluster", func() {
 			Eventually(taints(ctx, c)).Should(Equal(step.want))
 		}
 		By("taking the taint away by hand")
-		edit(ctx, alone, c, func(c *v1alpha1.ManagedCluster) { c.Spec.Taints = c.Spec.Taints[:1] })
+		testhub.Edit(ctx, alone, c, func(c *v1alpha1.ManagedCluster) { c.Spec.Taints = c.Spec.Taints[:1] })
 		Eventually(taints(ctx, c)).Should(HaveLen(2))
 	})
 
@@ -196,20 +197,20 @@ var _ = Describe("A cluster", func() {
 		namespace := alone.namespace(ctx, set.Name)
 		pl := fixture.Placement(namespace, "p").Toleration("drain", v1alpha1.TolerationOpExists, "", "").Seconds(seconds).Obj()
 		alone.make(ctx, pl)
-		Eventually(alone.chosen(ctx, pl)).Should(Equal(names))
+		Eventually(ctx, testhub.Clusters).WithArguments(alone, pl).Should(Equal(names))
 
-		edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) {
+		testhub.Edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) {
 			c.Spec.Taints = []v1alpha1.Taint{{Key: "drain", Effect: v1alpha1.TaintEffectNoSelect}}
 		})
 		Eventually(taints(ctx, a)).Should(Equal([]string{"drain:NoSelect"}))
 		end := a.Spec.Taints[0].TimeAdded.Add(seconds * time.Second)
 		alone.available(ctx, b, metav1.ConditionFalse)
-		Eventually(alone.chosen(ctx, pl)).Should(Equal([]string{names[0], names[2]}))
+		Eventually(ctx, testhub.Clusters).WithArguments(alone, pl).Should(Equal([]string{names[0], names[2]}))
 		Expect(time.Now()).To(BeTemporally("<", end))
-		Eventually(alone.chosen(ctx, pl)).Should(Equal([]string{names[2]}))
+		Eventually(ctx, testhub.Clusters).WithArguments(alone, pl).Should(Equal([]string{names[2]}))
 		Expect(time.Now()).To(And(BeTemporally(">=", end), BeTemporally("<", end.Add(3*time.Second))))
 		alone.available(ctx, b, metav1.ConditionTrue)
-		Eventually(alone.chosen(ctx, pl)).Should(Equal([]string{names[1], names[2]}))
+		Eventually(ctx, testhub.Clusters).WithArguments(alone, pl).Should(Equal([]string{names[1], names[2]}))
 	})
 })
 
@@ -237,11 +238,11 @@ func (s *server) neglect(ctx context.Context) func(Gomega) []string {
 		g.Expect(s.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
 		done := []string{}
 		for duty, isDone := range map[string]bool{
-			"clusterset":          has("default") && has("global") && s.empty(ctx, set.Name)(g) == nobody,
-			"clustersetbinding":   s.bound(ctx, namespace, set.Name)(g) == "True ClusterSetBound: ",
+			"clusterset":          has("default") && has("global") && testhub.Must(s.empty(ctx, set.Name)()) == nobody,
+			"clustersetbinding":   testhub.Must(s.bound(ctx, namespace, set.Name)()) == "True ClusterSetBound: ",
 			"cluster-default-set": c.Labels[v1alpha1.ClusterSetLabel] == "default",
 			"cluster-taint-time":  !c.Spec.Taints[0].TimeAdded.IsZero(),
-			"cluster-lease":       s.availability(ctx, silent)(g) == leaseStopped,
+			"cluster-lease":       testhub.Must(s.availability(ctx, silent)()) == leaseStopped,
 			"cluster-availability": slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool {
 				return t.Key == v1alpha1.ManagedClusterTaintUnreachable
 			}),

@@ -8,34 +8,19 @@ import (
 	. "github.com/onsi/gomega"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const leaseStopped = "Unknown ManagedClusterLeaseUpdateStopped: Registration agent stopped updating its lease."
 
-// availability is a check for Eventually: the Available condition of a cluster.
-func (s *server) availability(ctx context.Context, name string) func(Gomega) string {
-	return func(g Gomega) string {
-		var c v1alpha1.ManagedCluster
-		g.Expect(s.Get(ctx, client.ObjectKey{Name: name}, &c)).To(Succeed())
-		condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
-		if condition == nil {
-			return "absent"
-		}
-		return string(condition.Status) + " " + condition.Reason + ": " + condition.Message
-	}
-}
-
 // makeMember makes a cluster with a lease period of a second, and its namespace.
 func (s *server) makeMember(ctx context.Context, name string) *v1alpha1.ManagedCluster {
 	GinkgoHelper()
-	Expect(s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+	testhub.CreateNamespace(ctx, s, name)
 	c := fixture.Cluster(name).Set("x").Condition(v1alpha1.ManagedClusterConditionAvailable, metav1.ConditionTrue, metav1.Now()).Obj()
 	c.Status.Conditions[0].Reason = "Told"
 	c.Spec.LeaseDurationSeconds = 1
@@ -59,7 +44,7 @@ var _ = Describe("A cluster's lease", func() {
 		silent, never := alone.makeSilent(ctx, 0), alone.makeMember(ctx, unique("never")).Name
 		alone.restartBerth("*")
 		Eventually(alone.availability(ctx, silent)).Should(Equal(leaseStopped))
-		Expect(alone.availability(ctx, never)(NewWithT(GinkgoT()))).To(HavePrefix("True Told"))
+		Expect(alone.availability(ctx, never)()).To(HavePrefix("True Told"))
 	})
 
 	It("is not read on a hub of Open Cluster Management", func(ctx SpecContext) {

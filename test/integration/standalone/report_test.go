@@ -111,7 +111,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 		Expect(quantities(c.Status.Allocatable)).To(Equal(map[string]string{"cpu": "7", "memory": "30Gi"}), "without the cordoned node")
 		Expect(c.Status.ClusterClaims).To(Equal([]v1alpha1.ManagedClusterClaim{{Name: "id.example.com", Value: "42"}, {Name: "region", Value: "north"}}))
 		Expect(c.Status.Version.Kubernetes).To(Equal(server.GitVersion))
-		Expect(conditionText(c, c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)).To(HavePrefix("True ManagedClusterAvailable: "))
+		Expect(testhub.Condition(ctx, alone, c, v1alpha1.ManagedClusterConditionAvailable)).To(HavePrefix("True ManagedClusterAvailable: "))
 
 		By("having nothing new to say")
 		before := c.ResourceVersion

@@ -106,7 +106,7 @@ var _ = Describe("The lease of a reported cluster", func() {
 var _ = Describe("berth report --members-from-secrets", func() {
 	It("follows Secrets that come, change and go; a bad one harms no other", func(ctx SpecContext) {
 		fleet := unique("fleet")
-		Expect(alone.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})).To(Succeed())
+		testhub.CreateNamespace(ctx, alone, fleet)
 		one, two, argo := alone.makeMember(ctx, unique("one")).Name, alone.makeMember(ctx, unique("two")).Name, alone.makeMember(ctx, unique("argo")).Name
 		kubeconfig, err := os.ReadFile(alone.Kubeconfig)
 		Expect(err).NotTo(HaveOccurred())
@@ -143,7 +143,7 @@ var _ = Describe("berth report --members-from-secrets", func() {
 		By("deleting one")
 		Expect(alone.Delete(ctx, bad)).To(Succeed())
 		Eventually(alone.availability(ctx, two)).Should(Equal(leaseStopped))
-		Expect(alone.availability(ctx, one)(NewWithT(GinkgoT()))).To(Equal(reported))
+		Expect(alone.availability(ctx, one)()).To(Equal(reported))
 		running.stop()
 		Expect(running.out()).NotTo(Or(ContainSubstring("hunter2"), ContainSubstring("PRIVATE KEY")))
 	})
