@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -152,19 +149,5 @@ func asUnstructured(object client.Object) *unstructured.Unstructured {
 // row.
 func printed(ctx context.Context, resource, name string) (columns []string, row []any) {
 	GinkgoHelper()
-	config := rest.CopyConfig(hub.Config)
-	config.APIPath, config.GroupVersion = "/apis", &berthv1alpha1.GroupVersion
-	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme())
-	c, err := rest.RESTClientFor(config)
-	Expect(err).NotTo(HaveOccurred())
-	body, err := c.Get().Namespace(namespace).Resource(resource).Name(name).
-		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	var table metav1.Table
-	Expect(json.Unmarshal(body, &table)).To(Succeed())
-	for _, c := range table.ColumnDefinitions {
-		columns = append(columns, c.Name)
-	}
-	Expect(table.Rows).To(HaveLen(1))
-	return columns, table.Rows[0].Cells
+	return hub.Row(ctx, "/apis/berth.dev/v1alpha1/namespaces/"+namespace+"/"+resource+"/"+name)
 }

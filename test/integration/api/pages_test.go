@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A PlacementDecision", func() {
@@ -35,7 +36,7 @@ var _ = Describe("A PlacementDecision", func() {
 	publish := func(ctx SpecContext, p *clusterv1alpha1.PlacementDecision) {
 		GinkgoHelper()
 		Expect(pages.Create(ctx, p)).To(Succeed())
-		deleteAfterwards(page())
+		testhub.DeleteAfterwards(hub, page())
 	}
 
 	It("is created and replaced in one request through v1alpha1, and read completely through v1beta1", func(ctx SpecContext) {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // digest is a valid value of spec.from and spec.to.
@@ -47,7 +48,7 @@ func inPhase(ctx context.Context, phase berthv1alpha1.ChangePhase) *berthv1alpha
 
 // setApproval replaces spec.approval with the given JSON.
 func setApproval(ctx context.Context, record *berthv1alpha1.PlacementChange, approval string) error {
-	return hub.Patch(ctx, record.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec": {"approval": `+approval+`}}`)))
+	return testhub.Patch(ctx, hub, record.DeepCopy(), `{"spec": {"approval": `+approval+`}}`)
 }
 
 const (

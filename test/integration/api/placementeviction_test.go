@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A PlacementEviction", func() {
@@ -41,6 +42,6 @@ var _ = Describe("A PlacementEviction", func() {
 			err := hub.Patch(ctx, e.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec": `+patch+`}`)))
 			Expect(err).To(MatchError(ContainSubstring("spec is immutable: create another PlacementEviction")), patch)
 		}
-		Expect(hub.Patch(ctx, e, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"a": "b"}}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, e, `{"metadata": {"labels": {"a": "b"}}}`)).To(Succeed())
 	})
 })

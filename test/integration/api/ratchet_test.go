@@ -1,18 +1,16 @@
 package api
 
 import (
-	"context"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berth-dev/berth/config/crd"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // stored is an object that was stored before the rules that refuse it.
@@ -74,13 +72,13 @@ func placementNamed(name, spec string) string {
 
 var _ = Describe("A stored object that a stricter CRD would refuse", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
-		replaceCRDs(ctx, loosened)
+		hub.ReplaceCRDs(ctx, loosen)
 		for _, s := range storedBad {
 			object := parse(s.body, storageVersion(s))
 			Eventually(func() error { return hub.Create(ctx, object.DeepCopy()) }, soon).Should(Succeed(), s.about)
-			deleteAfterwards(object)
+			testhub.DeleteAfterwards(hub, object)
 		}
-		replaceCRDs(ctx, func(*apiextensionsv1.CustomResourceDefinition) {})
+		hub.ReplaceCRDs(ctx, func(string, *apiextensionsv1.JSONSchemaProps) {})
 		for _, s := range storedBad {
 			fresh := parse(s.body, storageVersion(s))
 			fresh.SetName("z" + fresh.GetName())
@@ -91,7 +89,7 @@ var _ = Describe("A stored object that a stricter CRD would refuse", Ordered, fu
 	for _, s := range storedBad {
 		Context("a "+s.about, func() {
 			patch := func(ctx SpecContext, version, body string) error {
-				return hub.Patch(ctx, parse(s.body, version), client.RawPatch("application/merge-patch+json", []byte(body)))
+				return testhub.Patch(ctx, hub, parse(s.body, version), body)
 			}
 
 			It("accepts a condition", func(ctx SpecContext) {
@@ -134,39 +132,8 @@ func storageVersion(s stored) string {
 	return versionsOf(parse(s.body, "").GetKind())[0]
 }
 
-// replaceCRDs sets the spec of every CRD to Berth's, edited.
-func replaceCRDs(ctx context.Context, edit func(*apiextensionsv1.CustomResourceDefinition)) {
-	GinkgoHelper()
-	crds, err := crd.All()
-	Expect(err).NotTo(HaveOccurred())
-	for _, wanted := range crds {
-		edit(wanted)
-		Eventually(func() error {
-			found := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: wanted.Name}}
-			if err := hub.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
-				return err
-			}
-			found.Spec = *wanted.Spec.DeepCopy()
-			return hub.Update(ctx, found)
-		}, soon).Should(Succeed())
-	}
-}
-
-// loosened takes from the CRD the rules that Berth adds to the API it speaks.
-func loosened(c *apiextensionsv1.CustomResourceDefinition) {
-	for i := range c.Spec.Versions {
-		loosen(c.Spec.Versions[i].Schema.OpenAPIV3Schema)
-	}
-}
-
-func loosen(schema *apiextensionsv1.JSONSchemaProps) {
+// loosen takes from a schema the rules that Berth adds to the API it speaks.
+func loosen(_ string, schema *apiextensionsv1.JSONSchemaProps) {
 	schema.XValidations, schema.Minimum, schema.Enum, schema.MaxItems = nil, nil, nil, nil
 	delete(schema.Properties, "metadata")
-	for name, property := range schema.Properties {
-		loosen(&property)
-		schema.Properties[name] = property
-	}
-	if schema.Items != nil {
-		loosen(schema.Items.Schema)
-	}
 }

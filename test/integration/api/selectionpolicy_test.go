@@ -12,11 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // selecting returns a SelectionPolicy of the Placement web with the given fields.
@@ -177,8 +177,7 @@ var _ = Describe("A SelectionPolicy", func() {
 			object := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "named-"}}
 			object.Spec.Placement, object.Spec.ClusterNames.Include = "web", include
 			create(ctx, object)
-			stored := &berthv1alpha1.SelectionPolicy{}
-			Expect(hub.Get(ctx, client.ObjectKeyFromObject(object), stored)).To(Succeed())
+			stored := testhub.Must(testhub.Get(ctx, hub, object))
 			Expect(stored.DeepCopy().Spec.ClusterNames.Include).To(Equal(include))
 		}
 	})
@@ -186,26 +185,22 @@ var _ = Describe("A SelectionPolicy", func() {
 	It("can name another Placement, and is found by its short name", func(ctx SpecContext) {
 		stored := selecting("")
 		create(ctx, stored)
-		Expect(hub.Patch(ctx, stored, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"placement": "api"}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, stored, `{"spec": {"placement": "api"}}`)).To(Succeed())
 		_, row := printed(ctx, "selectionpolicies", stored.GetName())
 		Expect(row[1]).To(Equal("api"))
 	})
 
 	It("is written by users with edit in its namespace, but its status is not", func(ctx SpecContext) {
 		hub.InstallRoles(ctx)
-		Expect(hub.Create(ctx, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tenant-edits"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant"}},
-		})).To(Succeed())
+		testhub.Grant(ctx, hub, namespace, "tenant", "edit")
 		tenant := hub.As("tenant")
 		object := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Spec: berthv1alpha1.SelectionPolicySpec{Placement: "web"}}
 		// The controller that aggregates ClusterRoles does not run in this suite.
 		aggregateEdit(ctx)
 		Eventually(func() error { return tenant.Create(ctx, object.DeepCopy(), client.DryRunAll) }).WithTimeout(soon).Should(Succeed())
 		Expect(tenant.Create(ctx, object)).To(Succeed())
-		deleteAfterwards(object)
-		Expect(tenant.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"tierMode": "Overflow"}}`)))).To(Succeed())
+		testhub.DeleteAfterwards(hub, object)
+		Expect(testhub.Patch(ctx, tenant, object, `{"spec": {"tierMode": "Overflow"}}`)).To(Succeed())
 		Expect(tenant.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 		object.Status.UnknownNames = []string{"a"}
 		Expect(apierrors.IsForbidden(tenant.Status().Update(ctx, object))).To(BeTrue())

@@ -10,8 +10,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,7 +45,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	pages, err = client.New(hub.Config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
-	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	testhub.CreateNamespace(ctx, hub, namespace)
 })
 
 // versionsOf returns the versions served of a kind; the first is the one stored.
@@ -86,11 +84,5 @@ func parse(body, version string) *unstructured.Unstructured {
 func create(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Expect(hub.Create(ctx, object)).To(Succeed())
-	deleteAfterwards(object)
-}
-
-func deleteAfterwards(object client.Object) {
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(hub.Delete(ctx, object))).To(Succeed())
-	})
+	testhub.DeleteAfterwards(hub, object)
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // everyKind has one object of each kind, its status filled.
@@ -123,8 +124,7 @@ var _ = Describe("A weight", func() {
 		p.Spec.PrioritizerPolicy.Configurations = []clusterv1alpha1.PrioritizerConfig{configuration(ptr.To[int32](0)), configuration(nil)}
 		create(ctx, p)
 
-		got := &clusterv1alpha1.Placement{}
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(p), got)).To(Succeed())
+		got := testhub.Must(testhub.Get(ctx, hub, p))
 		Expect(got.Spec.PrioritizerPolicy.Configurations[0].Weight).To(HaveValue(BeEquivalentTo(0)))
 		Expect(got.Spec.PrioritizerPolicy.Configurations[1].Weight).To(HaveValue(Equal(clusterv1alpha1.DefaultPrioritizerWeight)))
 	})
