@@ -13,25 +13,17 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/cmd/berth/app"
 	"github.com/berth-dev/berth/pkg/explanation"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
-
-// rawGet gets a path of the API server as a table, as kubectl does.
-func rawGet(ctx context.Context, path string) ([]byte, error) {
-	clients, err := kubernetes.NewForConfig(hub.Config)
-	if err != nil {
-		return nil, err
-	}
-	return clients.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
-}
 
 // berth runs a command and returns its output.
 func berth(args ...string) (string, error) {
@@ -73,14 +65,14 @@ var _ = Describe("berth explain", Ordered, func() {
 		Expect(got["nowhere"]).To(Equal(got["cli-other-1"]))
 	})
 
-	It("leaves no PlacementExplanation and says what is missing", func() {
+	It("leaves no PlacementExplanation and says what is missing", func(ctx SpecContext) {
 		_, err := berth("explain", "nosuch", "-n", "cli", "--as", "author-of-cli")
 		Expect(err).To(MatchError("there is no Placement cli/nosuch"))
 		_, err = berth("explain", "web", "-n", "cli", "--as", "nobody-in-particular")
 		Expect(err).To(MatchError(And(ContainSubstring("managedclusters"), ContainSubstring(`cannot create resource "placementexplanations"`))))
-		text, err := rawGet(context.Background(), "/apis/berth.dev/v1alpha1/namespaces/cli/placementexplanations")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(string(text)).NotTo(ContainSubstring("berth-explain-"))
+		left := &berthv1alpha1.PlacementExplanationList{}
+		Expect(hub.List(ctx, left, client.InNamespace("cli"))).To(Succeed())
+		Expect(left.Items).NotTo(ContainElement(HaveField("Name", ContainSubstring("berth-explain-"))))
 	})
 })
 
@@ -159,11 +151,7 @@ func token(ctx context.Context, namespace, name string) string {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-explainer"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}},
 	})).To(Succeed())
-	clients, err := kubernetes.NewForConfig(hub.Config)
-	Expect(err).NotTo(HaveOccurred())
-	issued, err := clients.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	return issued.Status.Token
+	return testhub.Token(ctx, hub, namespace, name)
 }
 
 // request sends a request to the debugger.

@@ -12,12 +12,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 type explanationSpec = berthv1alpha1.PlacementExplanationSpec
@@ -33,8 +33,8 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 	It("explains a Placement to its author", func(ctx SpecContext) {
 		e := shop.ask(ctx, "why", explanationSpec{Placement: "web"})
 		got := shop.answer(ctx, e)
-		Expect(conditionOf(e, "Explained")).To(Equal("True Decided: 2 of 5 candidates are selected"))
-		Expect(conditionOf(e, v1alpha1.PlacementConditionSatisfied)).To(HavePrefix("True AllDecisionsScheduled"))
+		Expect(testhub.Condition(ctx, hub, e, "Explained")).To(Equal("True Decided: 2 of 5 candidates are selected"))
+		Expect(testhub.Condition(ctx, hub, e, v1alpha1.PlacementConditionSatisfied)).To(HavePrefix("True AllDecisionsScheduled"))
 		Expect(got.Candidates).To(BeEquivalentTo(5))
 		Expect(got.SelectedClusters).To(BeEquivalentTo(2))
 		Expect(got.Decisions).To(Equal([]berthv1alpha1.ExplainedDecision{
@@ -51,27 +51,24 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 	})
 
 	It("decides a template as a new Placement and publishes nothing", func(ctx SpecContext) {
-		before := &v1alpha1.PlacementDecisionList{}
-		Expect(hub.List(ctx, before, client.InNamespace("shop"))).To(Succeed())
+		before := testhub.Must(testhub.PagesIn(ctx, hub, client.InNamespace("shop")))
 		e := shop.ask(ctx, "what-if", explanationSpec{Template: gpu(), Limit: 1})
 		got := shop.answer(ctx, e)
-		Expect(conditionOf(e, "Explained")).To(HavePrefix("True Decided: 2 of 5"))
+		Expect(testhub.Condition(ctx, hub, e, "Explained")).To(HavePrefix("True Decided: 2 of 5"))
 		Expect(got.Decisions).To(HaveLen(1))
 		Expect(got.Decisions[0].Name).To(Equal("what-if-decision-1"))
 		// The new Placement gets clusters that web does not use: Balance counts web's decisions.
 		Expect(got.Decisions[0].Clusters).To(ContainElement("shop-5"))
 		Expect(got.Verdicts).To(HaveLen(1), "limit")
-		after := &v1alpha1.PlacementDecisionList{}
-		Expect(hub.List(ctx, after, client.InNamespace("shop"))).To(Succeed())
-		Expect(after.Items).To(Equal(before.Items))
+		Expect(testhub.PagesIn(ctx, hub, client.InNamespace("shop"))).To(Equal(before))
 	})
 
 	It("reports mistakes of a template in the words of a Placement's condition", func(ctx SpecContext) {
 		wrong := &berthv1alpha1.PlacementTemplate{Spec: fixture.Placement("", "").Predicate(fixture.MatchCEL("nonsense(")).Obj().Spec}
 		e := shop.ask(ctx, "wrong", explanationSpec{Template: wrong})
 		got := shop.answer(ctx, e)
-		Expect(conditionOf(e, "Explained")).To(HavePrefix("True Decided: 0 of 5"))
-		Expect(conditionOf(e, v1alpha1.PlacementConditionMisconfigured)).To(HavePrefix("True Misconfigured: Predicate:"))
+		Expect(testhub.Condition(ctx, hub, e, "Explained")).To(HavePrefix("True Decided: 0 of 5"))
+		Expect(testhub.Condition(ctx, hub, e, v1alpha1.PlacementConditionMisconfigured)).To(HavePrefix("True Misconfigured: Predicate:"))
 		Expect(got.Counts).To(Equal([]berthv1alpha1.ReasonCount{{Reason: "NotDecided", Clusters: 5}}))
 	})
 
@@ -107,7 +104,7 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 			}})
 			got := shop.answer(ctx, e)
 			Expect(got.Candidates).To(BeZero())
-			messages[set] = strings.ReplaceAll(conditionOf(e, v1alpha1.PlacementConditionSatisfied), set, "asked")
+			messages[set] = strings.ReplaceAll(testhub.Must(testhub.Condition(ctx, hub, e, v1alpha1.PlacementConditionSatisfied)), set, "asked")
 		}
 		Expect(messages["other"]).To(Equal(messages["nosuch"]))
 	})
@@ -116,7 +113,7 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 		other.place(ctx, fixture.Placement("other", "elsewhere").Number(1), 1)
 		e := shop.ask(ctx, "missing", explanationSpec{Placement: "elsewhere"})
 		shop.answer(ctx, e)
-		Expect(conditionOf(e, "Explained")).To(Equal(`False PlacementNotFound: spec.placement: there is no Placement "elsewhere" in namespace shop`))
+		Expect(testhub.Condition(ctx, hub, e, "Explained")).To(Equal(`False PlacementNotFound: spec.placement: there is no Placement "elsewhere" in namespace shop`))
 		Expect(shop.author.Create(ctx, other.question("foreign", explanationSpec{Placement: "elsewhere"}))).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	})
 
@@ -221,39 +218,30 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 			open = append(open, e)
 		}
 		late := crowd.ask(ctx, "late", explanationSpec{Template: gpu()})
-		Eventually(func() string {
-			Expect(crowd.author.Get(ctx, client.ObjectKeyFromObject(late), late)).To(Succeed())
-			return conditionOf(late, "Throttled")
-		}).Should(Equal("True TooManyOpen: Namespace crowd has more than 10 PlacementExplanations: this one waits until another one is deleted"))
-		Expect(conditionOf(late, "Explained")).To(BeEmpty())
+		Eventually(ctx, testhub.Condition).WithArguments(crowd.author, late, "Throttled").Should(Equal("True TooManyOpen: Namespace crowd has more than 10 PlacementExplanations: this one waits until another one is deleted"))
+		Expect(testhub.Condition(ctx, hub, late, "Explained")).To(BeEmpty())
 		// Another namespace is not affected.
 		e := shop.ask(ctx, "beside", explanationSpec{Placement: "web"})
 		shop.answer(ctx, e)
 
 		Expect(crowd.author.Delete(ctx, open[0])).To(Succeed())
 		crowd.answer(ctx, late)
-		Expect(conditionOf(late, "Throttled")).To(HavePrefix("False NotThrottled"))
+		Expect(testhub.Condition(ctx, hub, late, "Throttled")).To(HavePrefix("False NotThrottled"))
 
-		clock.advance(berthv1alpha1.ExplanationLifetime + time.Second)
+		clock.Advance(berthv1alpha1.ExplanationLifetime + time.Second)
 		Eventually(func() []berthv1alpha1.PlacementExplanation {
 			var left berthv1alpha1.PlacementExplanationList
 			Expect(hub.List(ctx, &left, client.InNamespace("crowd"))).To(Succeed())
 			return left.Items
 		}).Should(BeEmpty())
-		clock.advance(-berthv1alpha1.ExplanationLifetime - time.Second)
+		clock.Advance(-berthv1alpha1.ExplanationLifetime - time.Second)
 	})
 })
 
 // table is the row of kubectl get, without the age.
 func table(ctx context.Context, e *berthv1alpha1.PlacementExplanation) []string {
 	GinkgoHelper()
-	rows := &unstructured.Unstructured{}
-	text, err := rawGet(ctx, fmt.Sprintf("/apis/berth.dev/v1alpha1/namespaces/%s/placementexplanations/%s", e.Namespace, e.Name))
-	Expect(err).NotTo(HaveOccurred())
-	Expect(json.Unmarshal(text, &rows.Object)).To(Succeed())
-	row, _, err := unstructured.NestedSlice(rows.Object, "rows")
-	Expect(err).NotTo(HaveOccurred())
-	cells := row[0].(map[string]any)["cells"].([]any)
+	_, cells := hub.Row(ctx, fmt.Sprintf("/apis/berth.dev/v1alpha1/namespaces/%s/placementexplanations/%s", e.Namespace, e.Name))
 	var shown []string
 	for _, c := range cells[:len(cells)-1] {
 		shown = append(shown, fmt.Sprint(c))

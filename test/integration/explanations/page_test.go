@@ -11,12 +11,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/testhub"
 )
@@ -55,11 +55,7 @@ func awaitFleet(ctx context.Context) {
 	all := &team{name: "paint", author: hub}
 	all.place(ctx, fixture.Placement("paint", "all"), 3)
 	Expect(hub.Delete(ctx, fixture.Placement("paint", "all").Obj())).To(Succeed())
-	Eventually(func() []v1alpha1.PlacementDecision {
-		var pages v1alpha1.PlacementDecisionList
-		Expect(hub.List(ctx, &pages, client.InNamespace("paint"))).To(Succeed())
-		return pages.Items
-	}).Should(BeEmpty())
+	Eventually(ctx, testhub.PagesIn).WithArguments(hub, client.InNamespace("paint")).Should(BeEmpty())
 }
 
 // checkCommand compares what kubectl get prints for an explained PlacementExplanation with the
@@ -67,11 +63,9 @@ func awaitFleet(ctx context.Context) {
 func checkCommand(ctx context.Context, author client.WithWatch, command, want string) {
 	GinkgoHelper()
 	name := strings.Fields(command)[3]
-	e := &berthv1alpha1.PlacementExplanation{}
-	Eventually(func(g Gomega) {
-		g.Expect(author.Get(ctx, client.ObjectKey{Namespace: "paint", Name: name}, e)).To(Succeed())
-		g.Expect(conditionOf(e, "Explained")).NotTo(BeEmpty())
-	}).Should(Succeed())
+	e := &berthv1alpha1.PlacementExplanation{ObjectMeta: metav1.ObjectMeta{Namespace: "paint", Name: name}}
+	Eventually(ctx, testhub.Condition).WithArguments(author, e, "Explained").ShouldNot(BeEmpty())
+	Expect(author.Get(ctx, client.ObjectKeyFromObject(e), e)).To(Succeed())
 	_, template, isPath := strings.Cut(command, "-o jsonpath=")
 	if !isPath {
 		row := strings.Fields(strings.Split(want, "\n")[1])

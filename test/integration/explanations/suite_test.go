@@ -7,15 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +34,7 @@ var (
 	// debugger is the address of the controller's secure port.
 	debugger string
 	// clock is the clock of the controller.
-	clock = &testClock{}
+	clock = &testhub.Clock{}
 	// gate blocks Placements that ask for it, in explanations.
 	gate = &gatePlugin{entered: make(chan struct{}, 100), open: make(chan struct{})}
 )
@@ -57,7 +54,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	debugger = listener.Addr().String()
 	Expect(listener.Close()).To(Succeed())
 	berth := hub.StartController(controllers.Options{
-		Now: clock.now, MetricsAddress: debugger, MetricsSecure: true,
+		Now: clock.Now, MetricsAddress: debugger, MetricsSecure: true,
 		Plugins: framework.Registry{gateName: func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return gate, nil }},
 		Config: &config.PlacementSchedulerConfiguration{Profiles: []config.Profile{{
 			Name:    config.DefaultProfile,
@@ -66,24 +63,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	})
 	DeferCleanup(berth.Stop)
 })
-
-// testClock is the real time plus what a spec adds.
-type testClock struct {
-	mu    sync.Mutex
-	ahead time.Duration
-}
-
-func (c *testClock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Now().Add(c.ahead)
-}
-
-func (c *testClock) advance(by time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ahead += by
-}
 
 const (
 	gateName       = "Gate"
@@ -115,16 +94,15 @@ type team struct {
 
 func newTeam(ctx context.Context, name string, clusters int) *team {
 	GinkgoHelper()
-	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
-	Expect(hub.Create(ctx, fixture.Set(name))).To(Succeed())
-	Expect(hub.Create(ctx, fixture.Binding(name, name))).To(Succeed())
+	var all []fixture.ClusterBuilder
 	for i := 1; i <= clusters; i++ {
-		c := fixture.Cluster(fmt.Sprintf("%s-%d", name, i)).Set(name)
+		c := fixture.Cluster(fmt.Sprintf("%s-%d", name, i))
 		if i%2 == 1 {
 			c = c.Label("gpu", "true")
 		}
-		Expect(hub.Create(ctx, c.Obj())).To(Succeed())
+		all = append(all, c)
 	}
+	testhub.CreateTeam(ctx, hub, name, all...)
 	return &team{name: name, author: hub.Author(ctx, name)}
 }
 
@@ -145,7 +123,7 @@ func (t *team) ask(ctx context.Context, name string, spec berthv1alpha1.Placemen
 	GinkgoHelper()
 	e := t.question(name, spec)
 	Expect(t.author.Create(ctx, e)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(hub.Delete(ctx, e))).To(Succeed()) })
+	testhub.DeleteAfterwards(hub, e)
 	return e
 }
 
@@ -156,20 +134,9 @@ func (t *team) question(name string, spec berthv1alpha1.PlacementExplanationSpec
 // answer waits for the answer and returns the status.
 func (t *team) answer(ctx context.Context, e *berthv1alpha1.PlacementExplanation) berthv1alpha1.PlacementExplanationStatus {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
-		g.Expect(t.author.Get(ctx, client.ObjectKeyFromObject(e), e)).To(Succeed())
-		g.Expect(conditionOf(e, berthv1alpha1.ExplanationExplained)).NotTo(BeEmpty())
-	}).Should(Succeed())
+	Eventually(ctx, testhub.Condition).WithArguments(t.author, e, berthv1alpha1.ExplanationExplained).ShouldNot(BeEmpty())
+	Expect(t.author.Get(ctx, client.ObjectKeyFromObject(e), e)).To(Succeed())
 	return e.Status
-}
-
-// conditionOf is "STATUS REASON: message"; empty without the condition.
-func conditionOf(e *berthv1alpha1.PlacementExplanation, kind string) string {
-	c := meta.FindStatusCondition(e.Status.Conditions, kind)
-	if c == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
 func gpu() *berthv1alpha1.PlacementTemplate {
