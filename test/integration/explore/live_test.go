@@ -130,14 +130,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // team creates a namespace with three clusters of its own.
 func team(ctx context.Context, name string) {
-	hub.ApplyYAML(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+name+"}")
-	objects := []client.Object{fixture.Set(name), fixture.Binding(name, name)}
-	for _, n := range []string{"1", "2", "3"} {
-		objects = append(objects, fixture.Cluster(name+"-"+n).Set(name).Obj())
-	}
-	for _, object := range objects {
-		Expect(hub.Create(ctx, object)).To(Succeed())
-	}
+	testhub.CreateTeam(ctx, hub, name, fixture.Cluster(name+"-1"), fixture.Cluster(name+"-2"), fixture.Cluster(name+"-3"))
 }
 
 func code(p *page, path string) int {

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-dev/berth/pkg/explore"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A server for many viewers", func() {
@@ -106,7 +107,7 @@ var _ = Describe("A server for many viewers", func() {
 		old := held(1)
 		Expect(v.post(explore.ActRequest{Verb: "approve", Placement: "gold/one", Change: old}, http.StatusOK)).To(
 			And(ContainSubstring("Approve change 1 of Placement gold/one?"), ContainSubstring(`"added":["gold-1"]`)))
-		Expect(hub.Patch(ctx, fixture.Placement("gold", "one").Obj(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"numberOfClusters":2}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, hub, fixture.Placement("gold", "one").Obj(), `{"spec":{"numberOfClusters":2}}`)).To(Succeed())
 		current := held(2)
 		Expect(v.post(explore.ActRequest{Verb: "approve", Placement: "gold/one", Change: old, Confirmed: true}, http.StatusConflict)).To(
 			ContainSubstring("change 1 of Placement gold/one is not the newest any more: look at change 2"))
