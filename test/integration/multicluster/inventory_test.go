@@ -15,8 +15,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -149,10 +147,10 @@ func (h *inventory) cluster(ctx context.Context, name string) func() (string, er
 // notes is a check for Eventually: the events about a profile.
 func (h *inventory) notes(ctx context.Context, p *unstructured.Unstructured) func(Gomega) []string {
 	return func(g Gomega) []string {
-		list := &eventsv1.EventList{}
-		g.Expect(h.List(ctx, list, client.InNamespace(p.GetNamespace()))).To(Succeed())
+		all, err := testhub.Events(ctx, h, p.GetNamespace())
+		g.Expect(err).NotTo(HaveOccurred())
 		var notes []string
-		for _, e := range list.Items {
+		for _, e := range all {
 			if e.Regarding.Name == p.GetName() && e.Regarding.UID == p.GetUID() && e.Regarding.Kind == "ClusterProfile" {
 				notes = append(notes, e.Reason+": "+e.Note)
 			}
@@ -181,7 +179,7 @@ var _ = Describe("ManagedClusters of ClusterProfiles", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		h.ApplyYAML(ctx, string(binding))
 		for _, name := range []string{"fleet", "other", "apps"} {
-			Expect(h.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+			testhub.CreateNamespace(ctx, h, name)
 		}
 		h.start(inFleet, "")
 		DeferCleanup(func() { h.stop() })
@@ -296,13 +294,13 @@ var _ = Describe("ManagedClusters of ClusterProfiles", Ordered, func() {
 	})
 
 	It("keep the condition of their profile beside an old lease", func(ctx SpecContext) {
-		Expect(h.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "leased"}})).To(Succeed())
+		testhub.CreateNamespace(ctx, h, "leased")
 		Expect(h.Create(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "leased", Name: v1alpha1.ManagedClusterLeaseName},
 			Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(time.Now().Add(-time.Hour)))},
 		})).To(Succeed())
 		p := h.add(ctx, "fleet", "leased", "leased")
-		Expect(h.Patch(ctx, h.get(ctx, Default, "leased"), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"leaseDurationSeconds":1}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, h, h.get(ctx, Default, "leased"), `{"spec":{"leaseDurationSeconds":1}}`)).To(Succeed())
 		Consistently(h.cluster(ctx, "leased")).WithTimeout(3 * time.Second).Should(HavePrefix("True "))
 		Expect(h.Delete(ctx, p)).To(Succeed())
 	})
@@ -427,7 +425,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]
 		Expect(agent.Status().Patch(ctx, own.DeepCopy(), mark(`"fleet/victim"`))).To(Succeed())
 		Expect(h.get(ctx, Default, "own").Annotations).NotTo(HaveKey(v1alpha1.ClusterProfileAnnotation))
 		Expect(agent.Create(ctx, fixture.Cluster("new").Annotation(v1alpha1.ClusterProfileAnnotation, "fleet/victim").Obj())).To(refused)
-		Expect(agent.Patch(ctx, own.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)))).To(Succeed())
+		Expect(testhub.Patch(ctx, agent, own.DeepCopy(), `{"metadata":{"labels":{"a":"b"}}}`)).To(Succeed())
 		victim := h.add(ctx, "fleet", "victim", "victim")
 		Expect(agent.Patch(ctx, h.get(ctx, Default, "victim"), mark("null"))).To(refused)
 		Expect(h.Delete(ctx, victim)).To(Succeed())

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const (
@@ -120,16 +121,7 @@ func (p *poller) follow(ctx context.Context, name string, core []string) {
 
 func satisfied(ctx context.Context, name string) func() (string, error) {
 	return func() (string, error) {
-		pl := &v1alpha1.Placement{}
-		if err := hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pl); err != nil {
-			return "", err
-		}
-		for _, c := range pl.Status.Conditions {
-			if c.Type == v1alpha1.PlacementConditionSatisfied {
-				return string(c.Status) + " " + c.Message, nil
-			}
-		}
-		return "", nil
+		return testhub.Condition(ctx, hub, fixture.Placement(namespace, name).Obj(), v1alpha1.PlacementConditionSatisfied)
 	}
 }
 
