@@ -18,7 +18,6 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
@@ -241,7 +240,5 @@ var _ = Describe("The local hub during its start", func() {
 
 func eventuallyGone(ctx context.Context, c client.Client, object client.Object) {
 	GinkgoHelper()
-	Eventually(func() bool {
-		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(object), object))
-	}, time.Minute).Should(BeTrue())
+	Eventually(ctx, testhub.IsGone, time.Minute).WithArguments(c, object).Should(BeTrue())
 }
