@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // recordedChurn changes what is selected, at random.
@@ -82,14 +83,8 @@ func (c *recordedChurn) evict(ctx context.Context, placement string) {
 
 func setWave(ctx context.Context, placement, of string, number int32) {
 	GinkgoHelper()
-	Eventually(func() error {
-		pl := &v1alpha1.Placement{}
-		if err := hub.Get(ctx, client.ObjectKey{Namespace: recorded, Name: placement}, pl); err != nil {
-			return err
-		}
-		pl.Spec = wave(placement, of, number).Spec
-		return hub.Update(ctx, pl)
-	}).Should(Succeed())
+	pl := wave(placement, of, number)
+	testhub.Edit(ctx, hub, pl.DeepCopy(), func(stored *v1alpha1.Placement) { stored.Spec = pl.Spec })
 }
 
 // approvals approves or rejects held changes at random.
@@ -115,7 +110,7 @@ func startApprovals(ctx context.Context) *approvals {
 				return
 			case <-tick.C:
 			}
-			history, err := recordsOf(ctx, recorded)
+			history, err := testhub.Records(ctx, hub, client.InNamespace(recorded))
 			Expect(err).NotTo(HaveOccurred())
 			for _, record := range history {
 				if record.Status.Phase == berthv1alpha1.PhaseHeld && record.Spec.Approval == nil {

@@ -3,13 +3,11 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,14 +17,6 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/testhub"
 )
-
-// clock is the machine's, and can be set.
-type clock struct{ offset atomic.Int64 }
-
-// now has no monotonic part, as no clock has that was set.
-func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())).Round(0) }
-
-func (c *clock) set(by time.Duration) { c.offset.Add(int64(by)) }
 
 // The jump is longer than anything that runs out in the spec.
 const (
@@ -39,20 +29,20 @@ var _ = Describe("The system clock", func() {
 	// them again after the clock was set.
 	It("is set forward and back: time limits expire and start again, and no other cluster is removed", func(ctx SpecContext) {
 		t := begin(ctx, "clock", false)
-		c := &clock{}
+		c := &testhub.Clock{}
 		t.inProcess(c)
 		t.waitForSimulated(ctx)
 		t.churn(ctx, false)
 
 		// 1. Three things that run out in an hour, and a change that waits for an approval as long.
-		in := metav1.NewTime(c.now().Add(expiry))
+		in := metav1.NewTime(c.Now().Add(expiry))
 		pool := func(name string) fixture.Match { return fixture.MatchLabel(faults.PoolLabel, name) }
 		for _, name := range []string{"a", "b"} {
 			Expect(hub.Create(ctx, t.timed(name).Obj())).To(Succeed())
-			Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Name + "-timed-" + name}})).To(Succeed())
+			testhub.CreateNamespace(ctx, hub, t.Name+"-timed-"+name)
 		}
 		Expect(hub.Create(ctx, t.timed("tainted").Label(faults.PoolLabel, "tainted").
-			TaintAt("late", "", v1alpha1.TaintEffectNoSelect, metav1.NewTime(c.now())).Obj())).To(Succeed())
+			TaintAt("late", "", v1alpha1.TaintEffectNoSelect, metav1.NewTime(c.Now())).Obj())).To(Succeed())
 		Expect(hub.Create(ctx, t.timed("clean").Label(faults.PoolLabel, "tainted").Obj())).To(Succeed())
 		tolerating := fixture.Placement(t.Name, "tolerating").Predicate(pool("tainted")).
 			Toleration("late", v1alpha1.TolerationOpExists, "", "").Seconds(int64(expiry.Seconds())).Obj()
@@ -88,7 +78,7 @@ var _ = Describe("The system clock", func() {
 		at := time.Now()
 		first, err := t.pending(ctx)()
 		Expect(err).NotTo(HaveOccurred())
-		c.set(jump)
+		c.Advance(jump)
 		Eventually(t.names(ctx, "tolerating")).Should(Equal([]string{"clean"}))
 		Eventually(t.scores(ctx)).Should(HavePrefix("b:7 "))
 		// What was held too long has expired.
@@ -100,12 +90,12 @@ var _ = Describe("The system clock", func() {
 		By("setting the clock back")
 		t.injected["clock set back"]++
 		at = time.Now()
-		c.set(-jump)
+		c.Advance(-jump)
 		Eventually(t.names(ctx, "tolerating")).Should(Equal([]string{"clean", "tainted"}))
 		Eventually(t.names(ctx, "scored")).Should(Equal([]string{"a"}))
 		back := time.Since(at)
 		By("publishing new scores though the last ones were published in the future")
-		c.set(expiry + time.Minute)
+		c.Advance(expiry + time.Minute)
 		t.injected["clock set forward"]++
 		t.score(ctx, "b", 10, nil, v1alpha1.AddOnPlacementScoreItem{Name: "rate", Value: 8})
 		Eventually(t.scores(ctx)).Should(HavePrefix("b:8 "))
@@ -115,9 +105,9 @@ var _ = Describe("The system clock", func() {
 })
 
 // inProcess runs a controller that obeys the clock.
-func (t *trial) inProcess(c *clock) {
+func (t *trial) inProcess(c *testhub.Clock) {
 	GinkgoHelper()
-	berth := testhub.StartController(t.proxy().Config(), controllers.Options{Now: c.now})
+	berth := testhub.StartController(t.proxy().Config(), controllers.Options{Now: c.Now})
 	DeferCleanup(berth.Stop)
 }
 

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("Many Placements", func() {
@@ -62,7 +62,7 @@ var _ = Describe("Many Placements", func() {
 		})
 		created := time.Since(began)
 		t.injected["Placements created at once"] = crowd
-		Eventually(func() (int, error) { return decided(ctx, namespace) }, 2*patience, 500*time.Millisecond).Should(Equal(crowd))
+		Eventually(ctx, testhub.Decided, 2*patience, 500*time.Millisecond).WithArguments(hub, namespace).Should(Equal(crowd))
 		took := time.Since(began)
 		t.waitForSimulated(ctx)
 		Expect(berth.Alive()).To(BeTrue())
@@ -74,21 +74,6 @@ var _ = Describe("Many Placements", func() {
 			fmt.Sprintf("created in %s, all decided after %s", faults.Seconds(created), faults.Seconds(took)))
 	}, NodeTimeout(6*time.Minute))
 })
-
-// decided counts the Placements whose status agrees with what they ask for.
-func decided(ctx context.Context, namespace string) (int, error) {
-	n := 0
-	list := &v1alpha1.PlacementList{}
-	if err := hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return 0, err
-	}
-	for i := range list.Items {
-		if pl := &list.Items[i]; pl.Status.NumberOfSelectedClusters == *pl.Spec.NumberOfClusters {
-			n++
-		}
-	}
-	return n, nil
-}
 
 func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })

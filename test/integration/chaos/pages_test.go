@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // acts are what an intruder does to a page.
@@ -177,9 +178,8 @@ func (t *trial) expectUntouched(ctx context.Context, page *v1alpha1.PlacementDec
 
 // warned is true if an event reports the page as controlled by another owner.
 func (t *trial) warned(ctx context.Context, page string) (bool, error) {
-	list := &eventsv1.EventList{}
-	err := hub.List(ctx, list, client.InNamespace(t.Name))
-	return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+	all, err := testhub.Events(ctx, hub, t.Name)
+	return slices.ContainsFunc(all, func(e eventsv1.Event) bool {
 		return e.Reason == "ForeignDecision" && e.Type == corev1.EventTypeWarning && slices.Contains(words(e.Note), page)
 	}), err
 }

@@ -19,6 +19,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -243,7 +244,7 @@ func finish(ctx context.Context, reader *changeReader) {
 			if err != nil || len(names) != desiredInSteps+1 {
 				return fmt.Sprint(names), err
 			}
-			history, err := recordsOf(ctx, recorded)
+			history, err := testhub.Records(ctx, hub, client.InNamespace(recorded))
 			if !slices.ContainsFunc(history, func(r *berthv1alpha1.PlacementChange) bool {
 				return r.Spec.Placement == placement && r.Status.Phase == berthv1alpha1.PhasePublished && r.Spec.Clusters == desiredInSteps+1
 			}) {

@@ -11,14 +11,13 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // graceTime is how long a controller may take to end when it is asked to.
@@ -95,10 +94,9 @@ var _ = DescribeTable("A controller that gets SIGTERM between two pages exits wi
 // versionsInEvents returns the resource versions of the pages in events.
 func (t *trial) versionsInEvents(ctx context.Context) map[string]bool {
 	GinkgoHelper()
-	list := &eventsv1.EventList{}
-	Expect(hub.List(ctx, list, client.InNamespace(t.Name))).To(Succeed())
+	all := testhub.Must(testhub.Events(ctx, hub, t.Name))
 	versions := map[string]bool{}
-	for _, e := range list.Items {
+	for _, e := range all {
 		if e.Related != nil {
 			versions[e.Related.ResourceVersion] = true
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const desiredInSteps = 6
@@ -144,22 +144,9 @@ func left(ctx context.Context, namespace, wave string) (int, error) {
 	return n, nil
 }
 
-func recordsOf(ctx context.Context, namespace string) (changes.History, error) {
-	list := &berthv1alpha1.PlacementChangeList{}
-	if err := hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	var history changes.History
-	for i := range list.Items {
-		history = append(history, &list.Items[i])
-	}
-	slices.SortFunc(history, func(a, b *berthv1alpha1.PlacementChange) int { return int(a.Spec.Revision - b.Spec.Revision) })
-	return history, nil
-}
-
 // openRecords lists the records of changes that have not ended.
 func openRecords(ctx context.Context, namespace string) (string, error) {
-	history, err := recordsOf(ctx, namespace)
+	history, err := testhub.Records(ctx, hub, client.InNamespace(namespace))
 	var open []string
 	for _, record := range history {
 		if changes.IsOpen(record) {
@@ -173,7 +160,7 @@ func openRecords(ctx context.Context, namespace string) (string, error) {
 // a gap, and that the last one is what the pages list.
 func expectHistory(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	history, err := recordsOf(ctx, namespace)
+	history, err := testhub.Records(ctx, hub, client.InNamespace(namespace))
 	Expect(err).NotTo(HaveOccurred())
 	names, err := answer(ctx, namespace, "web")
 	Expect(err).NotTo(HaveOccurred())

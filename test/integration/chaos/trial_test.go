@@ -3,8 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // The size of a trial's fleet.
@@ -153,31 +152,13 @@ func (t *trial) end(what string, more ...string) {
 
 // answer is the clusters on a Placement's pages, each once, by name.
 func answer(ctx context.Context, namespace, placement string) ([]string, error) {
-	list := &v1alpha1.PlacementDecisionList{}
-	if err := hub.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement}); err != nil {
-		return nil, err
-	}
-	names := map[string]bool{}
-	for i := range list.Items {
-		for _, d := range list.Items[i].Status.Decisions {
-			names[d.ClusterName] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names)), nil
+	return testhub.Clusters(ctx, hub, fixture.Placement(namespace, placement).Obj())
 }
 
 // condition is a Placement's condition as "status reason: message"; empty while there is none of
 // its generation.
 func condition(ctx context.Context, namespace, placement, kind string) (string, error) {
-	pl := fixture.Placement(namespace, placement).Obj()
-	if err := hub.Get(ctx, client.ObjectKeyFromObject(pl), pl); err != nil {
-		return "", err
-	}
-	c := meta.FindStatusCondition(pl.Status.Conditions, kind)
-	if c == nil || c.ObservedGeneration != pl.Generation {
-		return "", nil
-	}
-	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), nil
+	return testhub.Condition(ctx, hub, fixture.Placement(namespace, placement).Obj(), kind)
 }
 
 // kinds are empty lists of the six kinds.
