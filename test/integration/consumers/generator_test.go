@@ -20,7 +20,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,14 +71,7 @@ func user(ctx context.Context, name, namespace string) string {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "decision-reader"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "people", Name: name}},
 	})).To(Succeed())
-	return tokenOf(ctx, name)
-}
-
-func tokenOf(ctx context.Context, name string) string {
-	GinkgoHelper()
-	request := &authenticationv1.TokenRequest{}
-	Expect(hub.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "people", Name: name}}, request)).To(Succeed())
-	return request.Status.Token
+	return testhub.Token(ctx, hub, "people", name)
 }
 
 // request sends a request with a token, and returns the code and the body.

@@ -54,5 +54,5 @@ func team(ctx context.Context, name string, clusters int) {
 // patch merges text into the Placement web of a namespace.
 func patch(ctx context.Context, namespace, text string) {
 	GinkgoHelper()
-	Expect(hub.Patch(ctx, fixture.Placement(namespace, "web").Obj(), client.RawPatch("application/merge-patch+json", []byte(text)))).To(Succeed())
+	Expect(testhub.Patch(ctx, hub, fixture.Placement(namespace, "web").Obj(), text)).To(Succeed())
 }
