@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // The cold start: so many Placements wait for the controller, in so many namespaces.
@@ -115,15 +116,11 @@ func (g *eventGate) fault(r *http.Request) faults.Fault {
 func decided(ctx context.Context, namespaces []string) (int, error) {
 	n := 0
 	for _, namespace := range namespaces {
-		list := &v1alpha1.PlacementList{}
-		if err := hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		of, err := testhub.Decided(ctx, hub, namespace)
+		if err != nil {
 			return 0, err
 		}
-		for i := range list.Items {
-			if pl := &list.Items[i]; pl.Status.NumberOfSelectedClusters == *pl.Spec.NumberOfClusters {
-				n++
-			}
-		}
+		n += of
 	}
 	return n, nil
 }
@@ -131,11 +128,11 @@ func decided(ctx context.Context, namespaces []string) (int, error) {
 func eventsIn(ctx context.Context, namespaces []string) ([]eventsv1.Event, error) {
 	var all []eventsv1.Event
 	for _, namespace := range namespaces {
-		list := &eventsv1.EventList{}
-		if err := hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		events, err := testhub.Events(ctx, hub, namespace)
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, list.Items...)
+		all = append(all, events...)
 	}
 	return all, nil
 }
@@ -145,9 +142,7 @@ func expectOnce(ctx context.Context, events []eventsv1.Event, namespaces []strin
 	GinkgoHelper()
 	pages := map[types.UID]v1alpha1.PlacementDecision{}
 	for _, namespace := range namespaces {
-		list := &v1alpha1.PlacementDecisionList{}
-		Expect(hub.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
-		for _, p := range list.Items {
+		for _, p := range testhub.Must(testhub.PagesIn(ctx, hub, client.InNamespace(namespace))) {
 			pages[p.UID] = p
 		}
 	}

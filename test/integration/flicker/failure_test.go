@@ -2,19 +2,15 @@ package flicker
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A page that cannot be written", func() {
@@ -79,27 +75,13 @@ func stuck(code int) func(*http.Request) faults.Fault {
 // answer is a check for Eventually: the clusters on a Placement's pages, page by page.
 func answer(ctx context.Context, namespace, placement string) func() []string {
 	return func() []string {
-		list := &v1alpha1.PlacementDecisionList{}
-		Expect(hub.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement})).To(Succeed())
-		names := []string{}
-		for i := range list.Items {
-			for _, d := range list.Items[i].Status.Decisions {
-				names = append(names, d.ClusterName)
-			}
-		}
-		return names
+		return testhub.ClustersOn(testhub.Must(testhub.Pages(ctx, hub, fixture.Placement(namespace, placement).Obj()))...)
 	}
 }
 
 // satisfied is a check for Eventually: "status reason: message".
-func satisfied(ctx context.Context, namespace, placement string) func() string {
-	return func() string {
-		pl := fixture.Placement(namespace, placement).Obj()
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
-		c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
-		if c == nil {
-			c = &metav1.Condition{}
-		}
-		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+func satisfied(ctx context.Context, namespace, placement string) func() (string, error) {
+	return func() (string, error) {
+		return testhub.Condition(ctx, hub, fixture.Placement(namespace, placement).Obj(), v1alpha1.PlacementConditionSatisfied)
 	}
 }
