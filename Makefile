@@ -47,7 +47,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run image release test typecheck browser verify manifests lint bench load chaos fuzz mutants clean
+.PHONY: help build hub run image release test typecheck browser verify manifests lint bench load chaos world fuzz mutants clean
 
 ##@ Use
 
@@ -151,6 +151,9 @@ load: build $(TEST_HUB) ## Measure Berth on a real API server against a plain cl
 
 chaos: build $(TEST_HUB) ## Break replicas, hub, requests, pages, clock and leases on a real API server for some minutes, and soak for BERTH_SOAK=30m
 	@BERTH_CHAOS=long go test -v -count 1 -timeout $(if $(BERTH_SOAK),150m,15m) ./test/integration/chaos 2>&1 | awk -f test/summary.awk
+
+world: ## Run the controller in SEEDS simulated worlds of HOURS hours, from SEED on; a broken law prints the shortest story
+	@go test ./test/world -run TestWorld -v -count=1 -timeout 0 -world.seed=$(or $(SEED),1) -world.seeds=$(or $(SEEDS),$(if $(SEED),1,100)) -world.hours=$(or $(HOURS),1)
 
 fuzz: ## Fuzz every fuzz target for a few seconds (FUZZTIME)
 	@log="$$(mktemp)"; trap 'rm -f "$$log"' EXIT; { git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' || echo "no fuzz targets" >&2; } \

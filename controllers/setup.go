@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -79,6 +80,8 @@ type Options struct {
 	CheckSkips bool
 	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
 	Workers int
+	// LoopWorkers is how many objects each other loop handles at once. Default 1.
+	LoopWorkers int
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
 	// Recording says where the inputs of decisions, and the decisions, are recorded. Without a Dir
@@ -161,6 +164,7 @@ func managerOptions(o Options) (ctrl.Options, error) {
 	}
 	return ctrl.Options{
 		Scheme:                        scheme,
+		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: o.LoopWorkers},
 		Logger:                        o.Log,
 		Cache:                         cached,
 		MapperProvider:                func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) { return mapperFor(cfg, c, cached) },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -236,26 +237,26 @@ func (p *Prepared) Check(ctx context.Context, preview Preview) error {
 
 // difference says why clusters are missing, and which others there are.
 func (p *Prepared) difference(ctx context.Context, preview Preview, missing, more []string) string {
-	text := ""
+	var text strings.Builder
 	if p.number != nil && int(*p.number) < len(p.wanted) {
-		text += fmt.Sprintf("; numberOfClusters is %d", *p.number)
+		fmt.Fprintf(&text, "; numberOfClusters is %d", *p.number)
 	}
 	for _, name := range missing[:min(len(missing), maxNamed)] {
-		text += "; without " + name
+		text.WriteString("; without " + name)
 		if why := preview.WhyNot(ctx, p.Placement, name); why != "" {
-			text += " (" + why + ")"
+			text.WriteString(" (" + why + ")")
 		}
 	}
 	if n := len(missing) - maxNamed; n > 0 {
-		text += fmt.Sprintf(" and %d more", n)
+		fmt.Fprintf(&text, " and %d more", n)
 	}
 	for _, name := range more[:min(len(more), maxNamed)] {
-		text += "; with " + name
+		text.WriteString("; with " + name)
 	}
 	if n := len(more) - maxNamed; n > 0 {
-		text += fmt.Sprintf(" and %d more", n)
+		fmt.Fprintf(&text, " and %d more", n)
 	}
-	return text
+	return text.String()
 }
 
 // ErrNoPreview is why Undo and Pin are refused to a user who may not read the whole fleet.

@@ -44,15 +44,9 @@ func (v *Viewer) act(ctx context.Context, r ActRequest) (*ActAnswer, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
-	if missing := v.permissions.missing(ctx, v.Client, request); missing != "" && !r.Confirmed {
-		return nil, fmt.Errorf("%w. You need: %s", errRefused, missing)
-	}
-	prepared, err := actions.Prepare(ctx, v.Client, request)
-	if err == nil {
-		err = prepared.Nothing
-	}
+	prepared, err := v.prepare(ctx, request, r.Confirmed)
 	if err != nil {
-		return nil, refused(err)
+		return nil, err
 	}
 	answer := &ActAnswer{Question: prepared.Question, Spec: prepared.SpecChanges}
 	var refusal error
@@ -74,6 +68,21 @@ func (v *Viewer) act(ctx context.Context, r ActRequest) (*ActAnswer, error) {
 		return &ActAnswer{Done: prepared.Done}, nil
 	}
 	return answer, nil
+}
+
+// prepare returns a permitted action that would do something.
+func (v *Viewer) prepare(ctx context.Context, request actions.Request, confirmed bool) (*actions.Prepared, error) {
+	if missing := v.permissions.missing(ctx, v.Client, request); missing != "" && !confirmed {
+		return nil, fmt.Errorf("%w. You need: %s", errRefused, missing)
+	}
+	prepared, err := actions.Prepare(ctx, v.Client, request)
+	if err == nil {
+		err = prepared.Nothing
+	}
+	if err != nil {
+		return nil, refused(err)
+	}
+	return prepared, nil
 }
 
 // refused returns the error of an action that is not possible. Errors of the hub stay as they are.

@@ -372,8 +372,8 @@ func (h *history) attempt() (again bool) {
 		known := h.memory
 		h.memory = want.Memory
 		switch {
-		case got.Pages.String() == want.Pages.String():
-		case got.Pages.String() == world.Pages.String():
+		case got.Pages.String() == want.String():
+		case got.Pages.String() == world.String():
 			h.memory.Published, h.memory.Last = known.Published, known.Last
 		default:
 			h.memory.Published, h.memory.Last = known.Published, &got.Pages

@@ -188,6 +188,24 @@ func Attempt(w World, m Memory) Prediction {
 		a.target, a.result.Target = target, target
 		c = a.changeTo(target)
 	}
+	c, outcome, holds := a.makeChange(c, decided)
+	a.result.Outcome = outcome
+	a.record(outcome, c, holds)
+	a.rememberHeld(outcome, c)
+	if decided && slices.Equal(a.result.Listed, target) && (outcome == Unchanged || outcome == Published) {
+		a.memory.Published = a.Placement.Generation
+	}
+	if slices.Equal(a.result.Listed, a.Listed) {
+		a.result.Unrecorded = a.Listed
+	}
+	a.memory.Last = &a.result.Pages
+	a.result.Memory = a.memory
+	return a.result
+}
+
+// makeChange makes the rest of the change in progress, the change to the target, or what may be
+// done while that waits. It returns the change that was made or asked for.
+func (a *attempt) makeChange(c *change, decided bool) (*change, Outcome, map[string]time.Time) {
 	outcome, holds := Undecided, map[string]time.Time(nil)
 	rest := a.rest(c)
 	first := a.goesFirst(rest)
@@ -203,24 +221,13 @@ func Attempt(w World, m Memory) Prediction {
 	}
 	switch {
 	case first:
-		c, outcome = rest, a.transition(rest, true)
+		return rest, a.transition(rest, true), holds
 	case outcome == Published:
-		outcome = a.transition(c, false)
+		return c, a.transition(c, false), holds
 	case outcome != Unchanged:
-		c, outcome, holds = a.meanwhile(c, rest, outcome, holds)
+		return a.meanwhile(c, rest, outcome, holds)
 	}
-	a.result.Outcome = outcome
-	a.record(outcome, c, holds)
-	a.rememberHeld(outcome, c)
-	if decided && slices.Equal(a.result.Listed, target) && (outcome == Unchanged || outcome == Published) {
-		a.memory.Published = a.Placement.Generation
-	}
-	if slices.Equal(a.result.Listed, a.Listed) {
-		a.result.Unrecorded = a.Listed
-	}
-	a.memory.Last = &a.result.Pages
-	a.result.Memory = a.memory
-	return a.result
+	return c, outcome, holds
 }
 
 // meanwhile is what happens while a change may not begin: the change in progress goes on, or

@@ -149,7 +149,8 @@ func proposalOf(p *framework.Proposal) *replayedProposal {
 		return nil
 	}
 	o := replayedProposal{Proposal: *p}
-	o.Writes, o.Result, o.Proposal.Selected = nil, framework.BindResult{}, nil
+	// The cause describes the edit of a spec, and a recording may begin after it.
+	o.Writes, o.Result, o.Proposal.Selected, o.Cause = nil, framework.BindResult{}, nil, ""
 	for _, s := range p.Selected {
 		o.Selected = append(o.Selected, fmt.Sprint(s.Cluster.Name, " ", s.Score))
 	}

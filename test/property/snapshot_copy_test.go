@@ -89,6 +89,9 @@ func copySubject(s *framework.Subject) *framework.Subject {
 		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, CapacityRequest: s.CapacityRequest, Has: s.Has.Clone(),
 		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken), Edits: maps.Clone(s.Edits),
 	}
+	if b := s.SpecBefore; b != nil {
+		c.SpecBefore = &framework.SpecBefore{Generation: b.Generation, Spec: b.Spec.DeepCopy()}
+	}
 	if s.Last != nil {
 		last := *s.Last
 		last.Names, last.Scores, last.Pages = slices.Clone(last.Names), maps.Clone(last.Scores), maps.Clone(last.Pages)
@@ -121,10 +124,10 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"TaintTimes Claims once rendered err isRendered":  detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
-		"Placement Pages LastClusters Entries Counted Last Edits Records DisruptionPolicies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle CapacityRequest Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision FromPages SinceStart":                                                                                                                               reflect.TypeFor[framework.Published](),
-		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                                                          reflect.TypeFor[framework.QueueAdmission](),
-		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Unrecorded UnrecordedAt DecidedGeneration DecidedProfile DecidedSince":                                                                 reflect.TypeFor[framework.Timers](),
+		"Placement Pages LastClusters Entries Counted Last SpecBefore Edits Records DisruptionPolicies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle CapacityRequest Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision FromPages SinceStart":                                                               reflect.TypeFor[framework.Published](),
+		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                          reflect.TypeFor[framework.QueueAdmission](),
+		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Unrecorded UnrecordedAt DecidedGeneration DecidedProfile DecidedSince": reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {

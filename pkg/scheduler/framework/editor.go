@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"bytes"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +15,7 @@ func KeepEditor(pl *v1alpha1.Placement) {
 	var editor *metav1.ManagedFieldsEntry
 	for i := range pl.ManagedFields {
 		entry := &pl.ManagedFields[i]
-		if entry.Subresource != "" || entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:spec"`)) {
+		if entry.Subresource != "" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`) {
 			continue
 		}
 		if editor == nil || editor.Time == nil || entry.Time != nil && editor.Time.Before(entry.Time) {

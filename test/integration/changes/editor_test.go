@@ -13,12 +13,13 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("The editor of a Placement", func() {
 	It("is the user of the last request that changed the spec or an annotation of Berth", func(ctx SpecContext) {
 		hub.InstallEditorPolicy(ctx)
-		ns := namespace(ctx)
+		ns := testhub.CreateNamespace(ctx, hub, "team-")
 		editors := "system:masters"
 		ann, bob, eve := hub.As("ann", editors), hub.As("bob smith", editors), hub.As("eve", editors)
 		key := client.ObjectKey{Namespace: ns, Name: "web"}

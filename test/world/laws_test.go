@@ -1,0 +1,361 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/test/readers"
+	"github.com/berth-dev/berth/test/world/server"
+)
+
+// laws sees every write, in the order in which the server does them, and says what is broken.
+type laws struct {
+	w      *world
+	broken []string
+	pages  map[string]map[string]*v1alpha1.PlacementDecision // by Placement and name
+	// records has the last state of each record that ever existed.
+	records map[types.UID]*berthv1alpha1.PlacementChange
+	// damaged are Placements whose pages were edited by hand, until Berth writes one.
+	damaged map[string]bool
+	// left has the last time at which a cluster left the pages of a Placement, and the number of
+	// inputs before.
+	left map[string]departure
+	// inputs counts the writes of what decisions depend on.
+	inputs int
+	// sets has the set of each cluster; bound is true while the namespace is bound to s1.
+	sets  map[string]string
+	bound bool
+	// approvalSince is since when each change needs an approval; zero if it does not.
+	approvalSince time.Time
+}
+
+type departure struct {
+	at     time.Time
+	inputs int
+}
+
+func newLaws(w *world) *laws {
+	return &laws{
+		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
+		damaged: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{},
+	}
+}
+
+func (l *laws) breaks(format string, args ...any) {
+	if len(l.broken) < 10 {
+		l.broken = append(l.broken, time.Now().UTC().Format("15:04:05.000 ")+"BROKEN "+fmt.Sprintf(format, args...))
+	}
+}
+
+func decode[T any](content map[string]any) *T {
+	object := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, object); err != nil {
+		panic(err)
+	}
+	return object
+}
+
+// damage says that a person is about to edit a page.
+func (l *laws) damage(page *v1alpha1.PlacementDecision) {
+	l.damaged[page.Labels[v1alpha1.PlacementLabel]] = true
+}
+
+func (l *laws) onWrite(w *server.Write) {
+	switch w.Kind {
+	case "PlacementDecision":
+		l.onPage(w)
+	case "PlacementChange":
+		record := decode[berthv1alpha1.PlacementChange](w.Object)
+		l.onRecord(w, record)
+	case "Lease", "Event":
+	default:
+		if w.Writer == "person" {
+			l.inputs++
+		}
+		l.onInput(w)
+	}
+}
+
+func (l *laws) onInput(w *server.Write) {
+	switch w.Kind {
+	case "ManagedCluster":
+		c := decode[v1alpha1.ManagedCluster](w.Object)
+		if l.sets[c.Name] = c.Labels[v1alpha1.ClusterSetLabel]; w.Type == "DELETED" {
+			delete(l.sets, c.Name)
+		}
+	case "ManagedClusterSetBinding":
+		l.bound = w.Type != "DELETED"
+	case "DisruptionPolicy":
+		required := w.Type != "DELETED" && decode[berthv1alpha1.DisruptionPolicy](w.Object).Spec.Approval == berthv1alpha1.ApprovalRequired
+		switch {
+		case !required:
+			l.approvalSince = time.Time{}
+		case l.approvalSince.IsZero():
+			l.approvalSince = time.Now()
+		}
+	}
+}
+
+// isRevoked reports whether the namespace may no longer use a cluster.
+func (l *laws) isRevoked(name string) bool {
+	set, exists := l.sets[name]
+	return exists && (set != "s1" || !l.bound)
+}
+
+// checkApproved: what needs an approval is not published without one.
+func (l *laws) checkApproved(placement string, before, after map[string]bool, page *v1alpha1.PlacementDecision) {
+	if l.approvalSince.IsZero() || time.Since(l.approvalSince) < 2*time.Minute || len(before) == 0 {
+		return
+	}
+	needs := ""
+	for name := range before {
+		if !after[name] && !l.isRevoked(name) {
+			needs = "removes " + name
+		}
+	}
+	for name := range after {
+		if !before[name] {
+			needs = "adds " + name
+		}
+	}
+	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)
+	for _, record := range l.records {
+		approval := changes.ApprovalOf(record)
+		if record.Spec.Placement == placement && record.Spec.Revision == revision && approval != nil && approval.Decision == berthv1alpha1.Approved ||
+			record.Spec.Placement == placement && record.Status.PermittedTime != nil && record.Status.PermittedTime.Time.Before(l.approvalSince.Add(2*time.Minute)) && record.Spec.Revision == revision {
+			return
+		}
+	}
+	if needs != "" {
+		l.breaks("revision %d of %s %s without an approval", revision, placement, needs)
+	}
+}
+
+// onPage checks what readers see after each write of a page.
+func (l *laws) onPage(w *server.Write) {
+	page := decode[v1alpha1.PlacementDecision](w.Object)
+	placement := page.Labels[v1alpha1.PlacementLabel]
+	if l.pages[placement] == nil {
+		l.pages[placement] = map[string]*v1alpha1.PlacementDecision{}
+	}
+	before := l.union(placement)
+	if w.Type == "DELETED" {
+		delete(l.pages[placement], page.Name)
+	} else {
+		l.pages[placement][page.Name] = page
+	}
+	switch w.Writer {
+	case "person":
+		return
+	case "": // The Placement is deleted, and its pages with it.
+		return
+	}
+	if l.damaged[placement] {
+		delete(l.damaged, placement)
+		return
+	}
+	after := l.union(placement)
+	for name := range before {
+		if !after[name] {
+			l.left[placement+"/"+name] = departure{time.Now(), l.inputs}
+		}
+	}
+	for name := range after {
+		gone, known := l.left[placement+"/"+name]
+		if known && !before[name] && gone.inputs == l.inputs && time.Since(gone.at) < 10*time.Second {
+			l.breaks("law 2: cluster %s was missing on the pages of %s for %s", name, placement, time.Since(gone.at))
+		}
+	}
+	l.checkGroups(placement)
+	l.checkPermitted(placement, page, w)
+	l.checkApproved(placement, before, after, page)
+}
+
+func (l *laws) union(placement string) map[string]bool {
+	var pages []readers.Page
+	for _, page := range l.pages[placement] {
+		pages = append(pages, readers.PageOf(page))
+	}
+	return readers.Union(pages)
+}
+
+// checkGroups: no index has two names.
+func (l *laws) checkGroups(placement string) {
+	names := map[string]string{}
+	for _, page := range l.pages[placement] {
+		index, name := page.Labels[v1alpha1.DecisionGroupIndexLabel], page.Labels[v1alpha1.DecisionGroupNameLabel]
+		if other, known := names[index]; known && other != name {
+			l.breaks("readers 2: group %s of %s has the names %q and %q", index, placement, other, name)
+		}
+		names[index] = name
+	}
+}
+
+// checkPermitted: a page with the revision of a record is published only if that is permitted.
+func (l *laws) checkPermitted(placement string, page *v1alpha1.PlacementDecision, w *server.Write) {
+	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)
+	if w.Older != nil {
+		older := decode[v1alpha1.PlacementDecision](w.Older)
+		if older.Annotations[berthv1alpha1.RevisionAnnotation] == page.Annotations[berthv1alpha1.RevisionAnnotation] {
+			return
+		}
+	}
+	for _, record := range l.records {
+		if record.Spec.Placement == placement && record.Spec.Revision == revision && record.Status.PermittedTime == nil && record.Status.Phase != "" && w.Type != "DELETED" {
+			l.breaks("%s is published, and its change is %s", record.Name, record.Status.Phase)
+		}
+	}
+}
+
+// onRecord checks what happens to a record.
+func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) {
+	if w.Type == "DELETED" {
+		delete(l.records, record.UID)
+		return
+	}
+	if older := l.records[record.UID]; older != nil {
+		was, is := older.Status.Phase, record.Status.Phase
+		if was == berthv1alpha1.PhasePublished && is != was || was == berthv1alpha1.PhaseSuperseded && is != was {
+			l.breaks("%s becomes %s after it was %s", record.Name, is, was)
+		}
+	}
+	l.records[record.UID] = record
+}
+
+// rest ends all accidents, and checks that the world comes to rest where a simulation of the same
+// objects would be.
+func (w *world) rest(ctx context.Context) {
+	w.losses = 0
+	w.schedule.SetSlow(0)
+	w.say("all accidents end")
+	difference := ""
+	for range 60 {
+		time.Sleep(30 * time.Second)
+		if difference = w.difference(ctx); difference == "" {
+			break
+		}
+	}
+	if difference != "" {
+		w.laws.breaks("no rest after half an hour: %s", difference)
+		return
+	}
+	w.laws.checkHistory(ctx)
+}
+
+// objects lists everything that decisions depend on.
+func (w *world) objects(ctx context.Context) (objects simulator.Objects, err error) {
+	for _, kind := range kinds.All() {
+		list := kind.NewList().(client.ObjectList)
+		if err := w.hub.List(ctx, list); err != nil {
+			return nil, err
+		}
+		items, err := listOf(list)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, items...)
+	}
+	return objects, nil
+}
+
+// difference says how the hub differs from what a simulation of its objects publishes; empty if it
+// does not.
+func (w *world) difference(ctx context.Context) string {
+	objects, err := w.objects(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, key := range s.Placements() {
+		report, err := s.Decide(ctx, key)
+		if err != nil {
+			return err.Error()
+		}
+		if report.Skipped != "" {
+			continue
+		}
+		published, err := w.published(ctx, key)
+		if err != nil {
+			return err.Error()
+		}
+		var want []string
+		for _, d := range report.Decisions {
+			want = append(want, d.Clusters...)
+		}
+		if want = changes.Sorted(want); !slices.Equal(want, published) {
+			return fmt.Sprintf("Placement %s has %v, a simulation %v: %v", key.Name, published, want, report.Conditions)
+		}
+		pl := &v1alpha1.Placement{}
+		if err := w.hub.Get(ctx, key, pl); err != nil {
+			return err.Error()
+		}
+		if int(pl.Status.NumberOfSelectedClusters) != len(published) {
+			return fmt.Sprintf("the status of Placement %s counts %d clusters of %d", key.Name, pl.Status.NumberOfSelectedClusters, len(published))
+		}
+	}
+	return ""
+}
+
+// published returns the clusters on the pages of a Placement, sorted.
+func (w *world) published(ctx context.Context, key types.NamespacedName) ([]string, error) {
+	list := &v1alpha1.PlacementDecisionList{}
+	if err := w.hub.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: key.Name}); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for i := range list.Items {
+		for _, d := range list.Items[i].Status.Decisions {
+			names[d.ClusterName] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}
+
+// checkHistory compares records with what is published, at rest.
+func (l *laws) checkHistory(ctx context.Context) {
+	placements := &v1alpha1.PlacementList{}
+	if err := l.w.hub.List(ctx, placements); err != nil {
+		l.breaks("%v", err)
+		return
+	}
+	for i := range placements.Items {
+		pl := &placements.Items[i]
+		var all []*berthv1alpha1.PlacementChange
+		for _, record := range l.records {
+			all = append(all, record)
+		}
+		history := changes.HistoryOf(pl, all)
+		open := 0
+		for _, record := range history {
+			if changes.IsOpen(record) {
+				open++
+			}
+		}
+		if open > 1 {
+			l.breaks("%d records of Placement %s are open", open, pl.Name)
+		}
+		published, err := l.w.published(ctx, client.ObjectKeyFromObject(pl))
+		if err != nil {
+			l.breaks("%v", err)
+		}
+		if newest := history.Latest(0); newest != nil && open == 0 && newest.Spec.To != berthv1alpha1.Digest(published) {
+			l.breaks("the newest record %s of Placement %s leads to %d clusters, published are %v", newest.Name, pl.Name, newest.Spec.Clusters, published)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Schedule decides the order in which a simulated world goes on. Requests that reach the server,
+// responses that reach their clients and events of watches are turns. One turn happens at a time,
+// when all goroutines of the bubble wait for something, so a seed decides the order whatever the
+// order in which the goroutines ran.
+type Schedule struct {
+	// Faults says what happens to a request; nil for nothing special. It is called once for each
+	// request, in the order of the schedule.
+	Faults func(client string, r *http.Request) Fault
+	// Before is called before each turn, with a random number; nil for nothing.
+	Before func(random int64)
+	// Log is called with each turn; nil for no log.
+	Log func(line string)
+
+	// slow is a latency that is added to each request; 0 for none.
+	slow time.Duration
+
+	random  *rand.Rand
+	mu      sync.Mutex
+	pending []*turn
+	arrived chan struct{}
+	ended   chan struct{}
+}
+
+// Fault is what happens to a request.
+type Fault struct {
+	// LostBefore and LostAfter fail a request before, or after, the server did it.
+	LostBefore, LostAfter bool
+	// Delay is the time until the request reaches the server, and until the response is back.
+	Delay time.Duration
+}
+
+// turn is something that can happen at a time.
+type turn struct {
+	// label says what happens, without anything random.
+	label string
+	// at is zero until the schedule gave the turn a time.
+	at time.Time
+	// after must happen before.
+	after *turn
+	done  bool
+	run   func() (outcome string)
+	delay time.Duration
+}
+
+// NewSchedule returns a schedule that a seed decides.
+func NewSchedule(seed uint64) *Schedule {
+	return &Schedule{random: rand.New(rand.NewPCG(seed, seed)), arrived: make(chan struct{}, 1), ended: make(chan struct{})}
+}
+
+// ErrLost is the error of a lost request or response.
+var ErrLost = errors.New("connection reset by the world")
+
+// add adds a turn.
+func (s *Schedule) add(t *turn) {
+	s.mu.Lock()
+	s.pending = append(s.pending, t)
+	s.mu.Unlock()
+	select {
+	case s.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// settle is how long the schedule waits until nothing else can run.
+const settle = time.Microsecond
+
+// Run makes turns until the context ends; requests are lost then. The caller runs it in a goroutine
+// of the bubble.
+func (s *Schedule) Run(ctx context.Context) {
+	defer close(s.ended)
+	for {
+		time.Sleep(settle)
+		next, wait := s.next()
+		if next != nil {
+			if s.Before != nil {
+				s.Before(s.random.Int64())
+			}
+			outcome := next.run()
+			s.mu.Lock()
+			next.done = true
+			s.mu.Unlock()
+			if s.Log != nil {
+				s.Log(time.Now().UTC().Format("15:04:05.000000 ") + next.label + outcome)
+			}
+		} else if !s.wait(ctx, wait) {
+			return
+		}
+	}
+}
+
+// wait returns after a time, or when a turn arrives; false if the context ended.
+func (s *Schedule) wait(ctx context.Context, wait time.Duration) bool {
+	var timer <-chan time.Time
+	if wait > 0 {
+		timer = time.After(wait)
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.arrived:
+	case <-timer:
+	}
+	return true
+}
+
+// next removes and returns the next turn that is due; without one, the time until the first is.
+func (s *Schedule) next() (next *turn, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.arrived:
+	default:
+	}
+	now := time.Now()
+	slices.SortStableFunc(s.pending, func(a, b *turn) int { return strings.Compare(a.label, b.label) })
+	var due []int
+	for i, t := range s.pending {
+		if t.at.IsZero() {
+			t.at = now.Add(t.delay + time.Duration(s.random.Int64N(int64(maxDelay))))
+		}
+		if t.after != nil && t.after.done {
+			t.after = nil
+		}
+		switch left := t.at.Sub(now); {
+		case t.after != nil:
+		case left <= 0:
+			due = append(due, i)
+		case wait == 0 || left < wait:
+			wait = left
+		}
+	}
+	if len(due) == 0 {
+		return nil, wait
+	}
+	i := due[s.random.IntN(len(due))]
+	next = s.pending[i]
+	s.pending = slices.Delete(s.pending, i, i+1)
+	return next, 0
+}
+
+func (s *Schedule) latency() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slow
+}
+
+// SetSlow sets a latency that is added to each request.
+func (s *Schedule) SetSlow(slow time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = slow
+}
+
+// maxDelay is the longest delay of a turn without a fault.
+const maxDelay = 20 * time.Millisecond
+
+// Transport returns the connection of one client to the server.
+func (s *Schedule) Transport(of *Server, client string) *Transport {
+	return &Transport{server: of, schedule: s, client: client}
+}
+
+// Transport is the connection of one client to a server. It implements http.RoundTripper.
+type Transport struct {
+	server   *Server
+	schedule *Schedule
+	client   string
+	mu       sync.Mutex
+	cut      bool
+}
+
+// Cut ends the connection forever, as a crash of the client does.
+func (t *Transport) Cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cut = true
+}
+
+func (t *Transport) isCut() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cut
+}
+
+// pathOf returns the path and the query of a request, without what is random or always the same.
+func pathOf(r *http.Request) string {
+	query := r.URL.Query()
+	for _, name := range []string{"timeout", "timeoutSeconds", "allowWatchBookmarks", "resourceVersionMatch"} {
+		query.Del(name)
+	}
+	return strings.TrimSuffix(r.URL.Path+"?"+query.Encode(), "?")
+}
+
+// answer is the result of a request.
+type answer struct {
+	response *http.Response
+	err      error
+}
+
+func isDiscovery(path string) bool {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	return parts[0] == "api" && len(parts) < 3 || parts[0] == "apis" && len(parts) < 4
+}
+
+// label says what a request is.
+func (t *Transport) label(r *http.Request, body []byte) string {
+	label := t.client + " " + r.Method + " " + pathOf(r)
+	if len(body) > 0 && !strings.Contains(r.URL.Path, "/leases") && !strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/berth/events") {
+		// The others have names of the process.
+		h := fnv.New32a()
+		_, _ = h.Write(body)
+		label += fmt.Sprintf(" #%08x", h.Sum32())
+	}
+	return label
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	if t.isCut() {
+		return nil, ErrLost
+	}
+	if isDiscovery(r.URL.Path) {
+		// Clients hold a mutex meanwhile, for which others wait. A bubble's time stands still then.
+		return t.server.serve(t, r, body)
+	}
+	label := t.label(r, body)
+	answers := make(chan answer, 1)
+	var fault Fault
+	request := &turn{label: label, delay: t.schedule.latency()}
+	request.run = func() string {
+		if t.schedule.Faults != nil {
+			fault = t.schedule.Faults(t.client, r)
+		}
+		switch {
+		case t.isCut() || fault.LostBefore || r.Context().Err() != nil:
+			answers <- answer{nil, ErrLost}
+			return " lost"
+		}
+		got := answer{}
+		got.response, got.err = t.server.serve(t, r, body)
+		outcome := ""
+		if got.response != nil {
+			outcome = fmt.Sprintf(" %d @%d", got.response.StatusCode, t.server.Revision())
+		}
+		response := &turn{label: label + " response", delay: fault.Delay, run: func() string {
+			if fault.LostAfter || t.isCut() {
+				got = answer{nil, ErrLost}
+			}
+			answers <- got
+			return ""
+		}}
+		t.schedule.add(response)
+		return outcome
+	}
+	t.schedule.add(request)
+	select {
+	case a := <-answers:
+		return a.response, a.err
+	case <-t.schedule.ended:
+		return nil, ErrLost
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// deliver schedules an event of a watch, after the one before it.
+func (t *Transport) deliver(w *watch, what string, text []byte) *turn {
+	event := &turn{label: fmt.Sprintf("%s watch %s %s", t.client, pathOf(w.request.http), what), after: w.last}
+	event.run = func() string {
+		if !t.isCut() {
+			w.out.write(text)
+		}
+		return ""
+	}
+	t.schedule.add(event)
+	return event
+}
