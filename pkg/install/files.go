@@ -10,18 +10,23 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/admission"
 )
 
@@ -35,10 +40,38 @@ func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
 	if err == nil {
 		err = applyFiles(ctx, config, editor)
 	}
+	if err == nil {
+		err = awaitMutation(ctx, config)
+	}
 	if err != nil {
 		return fmt.Errorf("installing the admission policies: %w", err)
 	}
 	return nil
+}
+
+// mutationBackoff is how long awaitMutation waits: up to 30 s.
+var mutationBackoff = wait.Backoff{Steps: 60, Duration: 500 * time.Millisecond, Factor: 1}
+
+// awaitMutation waits until the API server can mutate Placements. Until it has read the schema of
+// their CRD, which takes some seconds after each start, it answers 503 to their authors.
+func awaitMutation(ctx context.Context, config *rest.Config) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("building the client: %w", err)
+	}
+	placements := client.Resource(v1alpha1.GroupVersionV1Beta1.WithResource("placements")).Namespace(metav1.NamespaceDefault)
+	probe := &unstructured.Unstructured{}
+	probe.SetAPIVersion(v1alpha1.GroupVersionV1Beta1.String())
+	probe.SetKind("Placement")
+	probe.SetGenerateName("probe-")
+	err = retry.OnError(mutationBackoff, apierrors.IsServiceUnavailable, func() error {
+		_, err := placements.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+	if apierrors.IsServiceUnavailable(err) {
+		return err
+	}
+	return ctx.Err() // Any other answer is that of a server that can.
 }
 
 // applyFiles applies the objects in the YAML files in the top folder of fsys, in order. It takes

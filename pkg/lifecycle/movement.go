@@ -100,8 +100,8 @@ func setMinAvailable(update *changes.RollingUpdate, change *framework.Change, po
 // notReady is a cluster that is not ready.
 type notReady struct{ name, why string }
 
-// setReady sets which clusters are ready and returns those of the target that may become ready. It
-// requests an attempt for the time at which one could.
+// setReady sets which clusters are ready and returns those of the target that are not. It requests
+// an attempt for the time at which one could become ready.
 func setReady(state *framework.CycleState, update *changes.RollingUpdate, change *framework.Change, policy *changes.Policy) []notReady {
 	snapshot := state.Snapshot()
 	late := policy.ContinueAtDeadline && !snapshot.Now.Before(change.LastProgress.Add(policy.ProgressDeadline))
@@ -117,10 +117,9 @@ func setReady(state *framework.CycleState, update *changes.RollingUpdate, change
 				why = "ready since " + since.UTC().Format(time.RFC3339) + ", minReadySeconds is " + strconv.Itoa(int(policy.MinReady.Seconds()))
 			}
 		}
-		_, lost := slices.BinarySearch(change.Lost, c.Name)
-		c.Ready = !lost && (why == "" || late && c.Removal == changes.Stays)
+		c.Ready = why == "" || late && c.Removal == changes.Stays
 		c.Young = c.Young && !c.Ready
-		if c.Unknown = c.Unknown && !c.Ready; !c.Ready && !lost && c.Removal == changes.Stays {
+		if c.Unknown = c.Unknown && !c.Ready; !c.Ready && c.Removal == changes.Stays {
 			waiting = append(waiting, notReady{c.Name, why})
 		}
 	}

@@ -262,8 +262,9 @@ func (a *attempt) meanwhile(c, rest *change, outcome Outcome, holds map[string]t
 }
 
 // rest is the rest of the change in progress, if it can go on instead of another one: the target of
-// that keeps nothing that the rest removes. Clusters that the Placement cannot keep are removed
-// beside it, if that is permitted alone; then it goes on under a record of its own.
+// that keeps nothing that the rest removes. Revoked clusters are removed beside it, if that
+// is permitted alone; then it goes on under a record of its own. Other clusters that the Placement
+// cannot keep end it.
 func (a *attempt) rest(c *change) *change {
 	old := a.inProgress()
 	if c == nil || old == nil || c.open == old || a.Denies == InReserve {
@@ -273,19 +274,18 @@ func (a *attempt) rest(c *change) *change {
 	if rest == nil || !slices.Equal(minus(rest.removed, c.to), rest.removed) {
 		return nil
 	}
-	for _, removed := range [][]string{a.forced(), a.revoked()} {
-		if removed = minus(removed, rest.removed); len(removed) == 0 {
-			continue
-		}
-		alone := a.changeTo(minus(a.Listed, removed))
-		alone.forced, alone.revoked = true, slices.Equal(removed, minus(a.revoked(), rest.removed))
-		if answer, _ := a.permit(alone); answer == Published {
-			rest.to, rest.removed = minus(rest.to, removed), plus(rest.removed, removed)
-			rest.open, rest.resumed = nil, old
-			a.number(rest)
-			return rest
-		}
+	lost, revoked := minus(a.forced(), rest.removed), minus(a.revoked(), rest.removed)
+	if len(lost) == 0 {
+		return rest
 	}
+	alone := a.changeTo(minus(a.Listed, lost))
+	alone.forced, alone.revoked = true, true
+	if answer, _ := a.permit(alone); answer != Published || !slices.Equal(lost, revoked) {
+		return nil
+	}
+	rest.to, rest.removed = minus(rest.to, lost), plus(rest.removed, lost)
+	rest.open, rest.resumed = nil, old
+	a.number(rest)
 	return rest
 }
 
@@ -298,7 +298,7 @@ func (a *attempt) goesFirst(rest *change) bool {
 	if !slices.Equal(a.step(rest, a.minAvailable(rest)), a.Listed) {
 		return true
 	}
-	unready := func(name string) bool { return !a.ready(name, rest) && !a.lost(name, rest) }
+	unready := func(name string) bool { return !a.ready(name, rest) }
 	return !a.policy.suspended && slices.Equal(a.step(rest, 0), a.Listed) && slices.ContainsFunc(minus(a.Listed, rest.removed), unready) &&
 		a.Now.Before(a.lastProgress(rest).Add(a.policy.deadline))
 }

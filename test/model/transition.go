@@ -276,16 +276,8 @@ func (a *attempt) recentlyAdded(name string) bool {
 	return false
 }
 
-// lost: the Placement cannot keep a cluster that the change keeps. Another change must remove it.
-func (a *attempt) lost(name string, c *change) bool {
-	return a.isForced(name) && slices.Contains(c.to, name)
-}
-
 // ready reports whether a published cluster counts as ready.
 func (a *attempt) ready(name string, c *change) bool {
-	if a.lost(name, c) {
-		return false
-	}
 	if a.policy.continues && slices.Contains(c.to, name) && !a.Now.Before(a.lastProgress(c).Add(a.policy.deadline)) {
 		return true
 	}

@@ -67,9 +67,6 @@ type Change struct {
 	// changes in progress that were superseded since a change was last completed, sorted; nil if
 	// unknown.
 	Original []string
-	// Lost are the published clusters that the Placement cannot keep, but that another change must
-	// remove, sorted.
-	Lost []string
 	// ReadySince is since when added clusters have been published and ready, by name; clusters that
 	// were added long ago are not in it. LastProgress is the time of the last step or newly ready
 	// cluster; zero before the first step.

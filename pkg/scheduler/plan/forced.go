@@ -79,27 +79,11 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 	return alone, alone.newMove(p, stability)
 }
 
-// permittedBeside returns the clusters that the Placement cannot keep, beyond those that the rest
-// of the change in progress removes: all of them, if Permit plugins permit their removal alone,
-// else the revoked ones.
-func (a *planner) permittedBeside(ctx context.Context, rest *framework.Proposal) []string {
-	forced, revoked := changes.Minus(a.forcedRemovals(), rest.Removed), changes.Minus(revokedClusters(a.Snapshot), rest.Removed)
-	if len(forced) > len(revoked) && a.permitsOnly(ctx, forced, false) {
-		return forced
-	}
-	if len(revoked) > 0 && a.permitsOnly(ctx, revoked, true) {
-		return revoked
-	}
-	return nil
-}
-
-func (a *planner) permitsOnly(ctx context.Context, removed []string, revoked bool) bool {
-	alone, m := a.moveOnly(removed, revoked, framework.Stability{}, a.Deadline)
+// permitsRevoked reports whether Permit plugins permit the removal of revoked clusters alone.
+func (a *planner) permitsRevoked(ctx context.Context, revoked []string) bool {
+	alone, m := a.moveOnly(revoked, true, framework.Stability{}, a.Deadline)
 	v := alone.permit(ctx, m)
 	a.Panics = alone.Panics
-	if at := alone.State.Requeue(); at.After(a.Snapshot.Now) {
-		a.State.RequeueAt(at)
-	}
 	return v.Outcome == Permitted
 }
 

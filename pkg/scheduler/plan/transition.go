@@ -95,8 +95,9 @@ func (a *planner) nextStep(ctx context.Context) {
 }
 
 // remainingChange returns the rest of the change in progress; nil if another change keeps a cluster
-// that the rest removes. If clusters that the rest keeps are removed beside it, the rest goes on
-// under a record of its own, because lists of records do not change.
+// that the rest removes, or if the Placement cannot keep a cluster that the rest keeps. Revoked ones
+// are removed beside it: the rest then goes on under a record of its own, because lists of records
+// do not change.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
 	if open == nil || open == instead.Open {
@@ -106,10 +107,14 @@ func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	if p == nil || len(changes.Minus(p.Removed, instead.Clusters)) < len(p.Removed) {
 		return nil
 	}
-	if beside := a.permittedBeside(ctx, p); len(beside) > 0 {
-		return &Move{Proposal: a.proposeRemaining(open, beside), resumed: open}
+	lost, revoked := changes.Minus(a.forcedRemovals(), p.Removed), changes.Minus(revokedClusters(a.Snapshot), p.Removed)
+	switch {
+	case len(lost) == 0:
+		return &Move{Proposal: p, Open: open}
+	case len(lost) > len(revoked) || !a.permitsRevoked(ctx, revoked):
+		return nil
 	}
-	return &Move{Proposal: p, Open: open}
+	return &Move{Proposal: a.proposeRemaining(open, revoked), resumed: open}
 }
 
 // resumesFirst makes the rest of the change in progress before the change to Target, if that has
@@ -324,9 +329,6 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 	defer a.startTimer("Transition")()
 	change := framework.NewChange(a.Change.Proposal, a.leaving)
 	change.ReadySince, change.LastProgress, change.Original = a.Timers.ReadySince, a.lastProgress(), a.original()
-	if a.Deferred != nil {
-		change.Lost = changes.Minus(a.forcedRemovals(), a.Change.Removed)
-	}
 	for _, plugin := range a.Profile.Transition {
 		var t *framework.Transition
 		status := plugins.Call(ctx, "Transition", plugin, func() (status *framework.Status) {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,7 +153,9 @@ func (t *trial) end(what string, more ...string) {
 
 // answer is the clusters on a Placement's pages, each once, by name.
 func answer(ctx context.Context, namespace, placement string) ([]string, error) {
-	return testhub.Clusters(ctx, hub, fixture.Placement(namespace, placement).Obj())
+	names, err := testhub.Clusters(ctx, hub, fixture.Placement(namespace, placement).Obj())
+	slices.Sort(names)
+	return slices.Compact(names), err
 }
 
 // condition is a Placement's condition as "status reason: message"; empty while there is none of
