@@ -34,7 +34,7 @@ var _ = Describe("Under the command line of Open Cluster Management's placement 
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: hubNamespace, Name: "placement-lock"}}
 		Expect(hub.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
 		Expect(lease.Spec.HolderIdentity).To(HaveValue(Not(BeEmpty())))
-		Expect(b.status("/healthz", tls.VersionTLS13)).To(Equal(http.StatusOK))
+		Eventually(func() (int, error) { return b.status("/healthz", tls.VersionTLS13) }).Should(Equal(http.StatusOK))
 		Expect(b.status("/readyz", tls.VersionTLS13)).To(Equal(http.StatusOK))
 		Expect(b.status("/metrics", tls.VersionTLS13)).To(Equal(http.StatusUnauthorized))
 		_, err := b.status("/healthz", tls.VersionTLS12)

@@ -240,14 +240,13 @@ func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 	}
 	w.log("decide %s: %v %s", key, namesOf(a), statusText(a.Err))
 	if !a.Err.IsSuccess() {
-		// A failed write: the Placement has what its pages list and what may be written. What an
-		// earlier attempt may have written was read before.
+		// A failed write: the Placement keeps what it had, and has what may be written.
 		w.stats["failed writes"]++
 		if a.Earlier != nil {
 			// The failed attempt before was published; only the response was lost.
 			w.has[key] = w.listed(key)
 		}
-		maps.Copy(w.written, w.listed(key))
+		maps.Copy(w.written, w.has[key])
 		w.has[key] = w.written
 		w.queue[key], w.writesLeft, w.lost = true, 1000, false
 		if oneOf(w.t, "crash", false, false, true) {

@@ -95,9 +95,9 @@ func (a *planner) nextStep(ctx context.Context) {
 }
 
 // remainingChange returns the rest of the change in progress; nil if another change keeps a cluster
-// that the rest removes, or if the Placement cannot keep a cluster that the rest keeps. Revoked ones
-// are removed beside it: the rest then goes on under a record of its own, because lists of records
-// do not change.
+// that the rest removes, or if the Placement cannot keep a cluster that the rest keeps. Revoked
+// ones are removed beside it: the rest then goes on under a record of its own, because lists of
+// records do not change.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
 	if open == nil || open == instead.Open {

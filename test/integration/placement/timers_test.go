@@ -29,8 +29,8 @@ var _ = Describe("Time", func() {
 	stamp := func(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 	It("ends a toleration and removes the cluster", func(ctx SpecContext) {
-		const seconds = 3
-		end := inWholeSeconds(2 * time.Second)
+		const seconds = 6
+		end := inWholeSeconds(5 * time.Second)
 		t.apply(ctx, fmt.Sprintf("{kind: ManagedCluster, metadata: {name: a}, spec: {hubAcceptsClient: true, taints: [{key: t, effect: NoSelect, timeAdded: %q}]}}",
 			stamp(end.Add(-seconds*time.Second))))
 		t.placement(ctx, "p", fmt.Sprintf("{numberOfClusters: 2, tolerations: [{key: t, operator: Exists, tolerationSeconds: %d}]}", seconds))
@@ -43,7 +43,7 @@ var _ = Describe("Time", func() {
 	})
 
 	It("ends a score, with a warning that names the score", func(ctx SpecContext) {
-		end := inWholeSeconds(2 * time.Second)
+		end := inWholeSeconds(5 * time.Second)
 		t.apply(ctx,
 			fmt.Sprintf("{kind: AddOnPlacementScore, metadata: {name: speed, namespace: b}, status: {validUntil: %q, scores: [{name: iops, value: 90}]}}", stamp(end)),
 			"{kind: AddOnPlacementScore, metadata: {name: speed, namespace: c}, status: {scores: [{name: iops, value: 10}]}}")
