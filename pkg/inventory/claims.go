@@ -6,7 +6,8 @@ import (
 )
 
 // claim is what one Placement has, as sets of name indexes. A claim changes when an event arrives,
-// when the engine stores it and when a page is announced; other Placements are told once, at the end (updateHoldings).
+// when the engine stores it and when a page is announced; other Placements are told once, at the
+// end (updateHoldings).
 type claim struct {
 	// listed are the clusters of the last published decision, each acquired in the table of names.
 	// External edits of pages do not count: with them, a user who can write pages could take the
