@@ -453,6 +453,25 @@ func TestChangeInProgressGoesOn(t *testing.T) {
 	}
 }
 
+// TestRecordOfTheRest: the record under which a change in progress goes on says nothing of an edit
+// made since, which the next change follows.
+func TestRecordOfTheRest(t *testing.T) {
+	d := governed(t, 0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 60; apps(spec) })
+	d.ready("a b c x y", "")
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	d.attemptUntilStable()
+	d.number(3, "eve")
+	d.attemptUntilStable()
+	d.leaveSet("c")
+	d.attemptUntilStable()
+	was, is := d.records["p-2"].Spec, d.records["p-3"].Spec
+	if was.Cause != is.Cause || was.Before != is.Before || was.By != is.By || was.PlacementGeneration != is.PlacementGeneration {
+		t.Errorf("got cause %q, before %q, by %q, generation %d; want %q, %q, %q, %d",
+			is.Cause, is.Before, is.By, is.PlacementGeneration, was.Cause, was.Before, was.By, was.PlacementGeneration)
+	}
+}
+
 // TestRollingUpdateSatisfied: while a change progresses, Satisfied describes what is published.
 func TestRollingUpdateSatisfied(t *testing.T) {
 	d := governed(t, 3, nothing)

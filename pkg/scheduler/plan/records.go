@@ -114,7 +114,9 @@ func (a *planner) writeBefore(record *berthv1alpha1.PlacementChange, change func
 func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now metav1.Time) *berthv1alpha1.PlacementChange {
 	c, resumed := a.ChangeOf(a.Change.Proposal), a.Change.resumed
 	if resumed != nil {
-		c.Cause, c.Generation, c.Profile, c.PublishedGeneration = resumed.Spec.Cause, resumed.Spec.PlacementGeneration, resumed.Spec.Profile, resumed.Spec.PublishedGeneration
+		s := &resumed.Spec
+		c.Cause, c.Before, c.By = s.Cause, s.Before, s.By
+		c.Generation, c.Profile, c.PublishedGeneration = s.PlacementGeneration, s.Profile, s.PublishedGeneration
 	}
 	created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
 	if err != nil {
@@ -123,19 +125,16 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 	}
 	created.Status = status
 	created.Spec.Forced = a.forcedOf(a.Change.Removed)
-	superseded := a.superseded(now)
-	for _, r := range superseded {
-		if r.record != resumed {
+	last := []*berthv1alpha1.PlacementChange{created}
+	for _, r := range a.superseded(now) {
+		if resumed != nil && r.record.Name == resumed.Name {
+			// Its permission would be lost if it ended before the new record is written.
+			last = append(last, withStatus(r.record, r.update))
+		} else {
 			a.writeBefore(r.record, r.update)
 		}
 	}
-	a.Records.Before = append(a.Records.Before, created)
-	for _, r := range superseded {
-		if r.record == resumed {
-			// The permission is lost if this record ends before the new one is written.
-			a.writeBefore(r.record, r.update)
-		}
-	}
+	a.Records.Before = append(a.Records.Before, last...)
 	return created
 }
 
