@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
@@ -34,7 +35,8 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 
 func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	if a.Err = s.verifyEarlier(ctx, a); a.Err != nil {
-		if s.unreserveStep(ctx, a); a.Earlier != nil {
+		if s.unreserveStep(ctx, a, a.Step); a.Earlier != nil {
+			// Its pages are published.
 			a.claim = a.Earlier.claim
 		}
 		return
@@ -51,7 +53,7 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	}
 	if a.Err = s.bindStep(ctx, a); a.Err != nil {
 		s.keepUnverified(a)
-		s.unreserveStep(ctx, a)
+		s.unreserveStep(ctx, a, a.Step)
 		if last := a.Snapshot.Subject.Last; last != nil && a.ScoresWritten() {
 			scored := *last
 			scored.ScoresAt = a.Snapshot.Now
@@ -68,7 +70,7 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 	switch {
 	case a.Unrecorded == nil:
-		s.unreserveStep(ctx, a)
+		s.unreserveStep(ctx, a, a.Step)
 		return
 	case a.Unrecorded.Republishes:
 		if s.bindStep(ctx, a).IsSuccess() {
@@ -86,7 +88,7 @@ func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 	}
 	s.keepUnverified(&alone)
 	planned.Writes, planned.Result = forced.Writes, forced.Result
-	s.unreserve(ctx, a, planned)
+	s.unreserveStep(ctx, a, planned)
 }
 
 // keepUnverified keeps an attempt whose writes may have succeeded although they failed.
@@ -95,22 +97,25 @@ func (s *Scheduler) keepUnverified(a *Attempt) {
 	s.memory.putUnverified(a)
 }
 
-// unreserveStep undoes Reserve for a step that was not published. While its change, or the one
-// beside it, stays open, only plugins that count permitted changes undo it.
-func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt) {
-	switch {
-	case a.Step == nil || a.Step.Republishes:
-	case a.Step.KeepsReservation || a.OpenRecord() != nil:
-		a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, a.Step, true)...)
-		s.memory.keepReserved(a.Snapshot.Subject)
-	default:
-		s.unreserve(ctx, a, a.Step)
-	}
+// endIsUnwritten reports whether a record is still open because records that would end it could not
+// be written.
+func (a *Attempt) endIsUnwritten() bool {
+	return !a.recorded && len(a.Records.Before) > 0 && changes.History(a.Snapshot.Subject.Records).Open() != nil
 }
 
-func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Proposal) {
-	a.claim = a.claim.Released(a.Snapshot.Queue, len(p.Writes) > 0)
-	a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, p, false)...)
+// unreserveStep undoes Reserve for a step that was not published. While its change, or the one
+// beside it, stays open, only plugins that count permitted changes undo it.
+func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framework.Proposal) {
+	if step == nil || step.Republishes {
+		return
+	}
+	keeps := step.KeepsReservation || a.OpenRecord() != nil || a.endIsUnwritten()
+	if keeps {
+		s.memory.keepReserved(a.Snapshot.Subject)
+	} else {
+		a.claim = a.claim.Released(a.Snapshot.Queue, len(step.Writes) > 0)
+	}
+	a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, step, keeps)...)
 }
 
 // bindStep publishes the step. PreBind and PostBind do not run if it only restores pages.

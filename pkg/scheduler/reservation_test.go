@@ -124,6 +124,11 @@ func TestFailuresKeepReservationsOfSteps(t *testing.T) {
 		"Transition":                func(d *desk) { d.fore.ofTransition = broken },
 		"Score":                     func(d *desk) { d.preScorer.answer = awaits },
 		"Permit of the next change": func(d *desk) { d.tier("gold", "a"); d.x.answer = broken },
+		"the record of the rest": func(d *desk) {
+			d.leaveSet("c")
+			d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+			d.pages.refuse = func(string) error { return errHubDown }
+		},
 		"Transition of the next change": func(d *desk) {
 			d.tier("gold", "a")
 			d.fore.ofTransition = broken
@@ -150,6 +155,7 @@ func TestFailuresKeepReservationsOfSteps(t *testing.T) {
 				}
 			}
 			d.x.answer, d.fore.ofTransition, d.preScorer.answer = nil, nil, nil
+			d.refuseRecords, d.pages.refuse = nil, nil
 			d.tier("gold", "a", "b")
 			d.tier("silver", "x", "y")
 			d.attemptUntilStable()
