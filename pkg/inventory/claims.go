@@ -67,18 +67,19 @@ func (inv *Inventory) claimChanged(key Key) {
 // StoreClaim is Claim for the Placement of an attempt. It does nothing if that was deleted or
 // replaced meanwhile.
 func (inv *Inventory) StoreClaim(subject *framework.Subject, clusters []string) {
-	inv.claimIf(subject.Key(), clusters, func(p *placement) bool { return p != nil && p.object.UID == subject.Placement.UID })
+	inv.claim(subject.Key(), clusters, subject)
 }
 
 // Claim counts a decision on each of the clusters that no page of the Placement lists yet. It
 // replaces the Placement's earlier claim. The claim to a cluster ends when a page lists it.
 func (inv *Inventory) Claim(key Key, clusters []string) {
-	inv.claimIf(key, clusters, func(*placement) bool { return true })
+	inv.claim(key, clusters, nil)
 }
 
-func (inv *Inventory) claimIf(key Key, clusters []string, current func(*placement) bool) {
+// claim is Claim if the Placement is still that of the subject, if there is one.
+func (inv *Inventory) claim(key Key, clusters []string, subject *framework.Subject) {
 	inv.processOwn(func(e *event) {
-		if !current(inv.placements[key]) {
+		if p := inv.placements[key]; subject != nil && (p == nil || p.object.UID != subject.Placement.UID) {
 			return
 		}
 		var writing, written []string

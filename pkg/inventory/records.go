@@ -80,7 +80,7 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed
 	}
 	if inv.dropSubject(r.owner) && answered {
 		e.affected.add(r.owner)
-		e.changed = "approval"
+		e.changed, e.answered = "approval", true
 	}
 }
 
