@@ -3,6 +3,7 @@ package install
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -49,8 +49,8 @@ func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// mutationBackoff is how long awaitMutation waits: up to 30 s.
-var mutationBackoff = wait.Backoff{Steps: 60, Duration: 500 * time.Millisecond, Factor: 1}
+// mutationTimeout is how long awaitMutation waits.
+const mutationTimeout = 30 * time.Second
 
 // awaitMutation waits until the API server can mutate Placements. Until it has read the schema of
 // their CRD, which takes some seconds after each start, it answers 503 to their authors.
@@ -64,14 +64,15 @@ func awaitMutation(ctx context.Context, config *rest.Config) error {
 	probe.SetAPIVersion(v1alpha1.GroupVersionV1Beta1.String())
 	probe.SetKind("Placement")
 	probe.SetGenerateName("probe-")
-	err = retry.OnError(mutationBackoff, apierrors.IsServiceUnavailable, func() error {
-		_, err := placements.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
+	var answer error
+	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, mutationTimeout, true, func(ctx context.Context) (bool, error) {
+		_, answer = placements.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return !apierrors.IsServiceUnavailable(answer), nil // Any other answer is that of a server that can.
 	})
-	if apierrors.IsServiceUnavailable(err) {
-		return err
+	if err != nil {
+		return cmp.Or(answer, err)
 	}
-	return ctx.Err() // Any other answer is that of a server that can.
+	return ctx.Err()
 }
 
 // applyFiles applies the objects in the YAML files in the top folder of fsys, in order. It takes
