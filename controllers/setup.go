@@ -80,7 +80,8 @@ type Options struct {
 	CheckSkips bool
 	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
 	Workers int
-	// LoopWorkers is how many objects each other loop handles at once. Default 1.
+	// LoopWorkers is how many objects each other loop handles at once. Default 1. Simulated worlds
+	// have more, so that the order of their queues does not matter.
 	LoopWorkers int
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
