@@ -1,6 +1,6 @@
 // Command reference writes the pages of docs/reference from the code: api.md from the CRDs,
-// configuration.md from the schema of the configuration, command-line.md from the commands,
-// packages.md from the packages. A test compares the pages in the tree with its output.
+// configuration.md from the schema of the configuration, command-line.md from the commands.
+// A test compares the pages in the tree with its output.
 //
 // Usage, in the root of the repository: go run ./test/docs/reference
 package main

@@ -29,11 +29,7 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describing the configuration: %w", err)
 	}
-	packages, err := packagesPage(root)
-	if err != nil {
-		return nil, fmt.Errorf("listing the packages: %w", err)
-	}
-	return map[string]string{"api.md": api, "configuration.md": configuration, "command-line.md": commandLinePage(), "packages.md": packages}, nil
+	return map[string]string{"api.md": api, "configuration.md": configuration, "command-line.md": commandLinePage()}, nil
 }
 
 func write(dir string, pages map[string]string) error {
