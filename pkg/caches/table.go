@@ -57,37 +57,37 @@ var decides = []Process{Controller, Explorer}
 
 // The words of the table.
 const (
-	quota    = "a ResourceQuota of the namespace"
-	whole    = "all but managed fields"
-	authors  = "authors of the namespace"
+	quota    = "a ResourceQuota"
+	whole    = "all"
+	authors  = "authors"
 	specOnly = "labels, spec and status"
 )
 
 // Table returns the table.
 func Table() []Row {
 	return []Row{
-		{"ManagedCluster", "managedclusters", decides, "its agent", whole + ", because CEL reads them; 1,000 resources", "one for each agent", objectLimit, trimCluster},
-		{"ManagedCluster", "managedclusters", []Process{Generator}, "its agent", whole + ", because CEL reads them", "one for each agent", objectLimit, stripManagedFields},
+		{"ManagedCluster", "managedclusters", decides, "its agent", whole + ", because CEL reads it; 1,000 resources", "one", objectLimit, trimCluster},
+		{"ManagedCluster", "managedclusters", []Process{Generator}, "its agent", whole + ", because CEL reads it", "one", objectLimit, stripManagedFields},
 		{
-			"AddOnPlacementScore", "addonplacementscores", decides, "the cluster's agent",
-			"1,000 scores with names of 64 KiB in all; until when they count", fmt.Sprintf("%d in a namespace, by name", MaxScores), 96 << 10, trimScore,
+			"AddOnPlacementScore", "addonplacementscores", decides, "its agent",
+			"1,000 scores, 64 KiB of names; until when they count", fmt.Sprintf("%d a namespace, by name", MaxScores), 96 << 10, trimScore,
 		},
-		{"Lease", "leases", []Process{Controller}, "the cluster's agent, `berth report`", "name and renewTime of `managed-cluster-lease`", "one in a namespace", 1 << 10, trimLease},
+		{"Lease", "leases", []Process{Controller}, "its agent, `berth report`", "name and renewTime", "one a namespace", 1 << 10, trimLease},
 		{"ManagedClusterSet", "managedclustersets", decides, "–", specOnly + ", the annotation `autoupdate`", "administrators", objectLimit, keepLabels(v1alpha1.AutoUpdateAnnotation)},
 		{"ManagedClusterSetBinding", "managedclustersetbindings", decides, authors, specOnly, quota, objectLimit, keepLabels()},
-		{"Placement", "placements", decides, authors, "all but kubectl's copy; of managed fields, who edited the spec last", quota, objectLimit, trimPlacement},
+		{"Placement", "placements", decides, authors, "all; who edited the spec last", quota, objectLimit, trimPlacement},
 		{"Placement", "placements", []Process{Generator}, authors, "name and UID", quota, 2 << 10, keepMeta},
 		{"SelectionPolicy", "selectionpolicies", []Process{Controller, Explorer, Generator}, authors, specOnly + ", the annotation of failback", quota, objectLimit, keepLabels(berthv1alpha1.FailbackRequestedAnnotation)},
 		{"DisruptionPolicy", "disruptionpolicies", decides, authors, specOnly, quota, objectLimit, keepLabels()},
-		{"PlacementEviction", "placementevictions", decides, authors, "all but managed fields and kubectl's copy", quota, objectLimit, trimPlacement},
-		{"PlacementDecision", "placementdecisions", []Process{Controller}, "writers of pages", "all; of managed fields, who else wrote last", quota, objectLimit, trimPage},
+		{"PlacementEviction", "placementevictions", decides, authors, whole, quota, objectLimit, trimPlacement},
+		{"PlacementDecision", "placementdecisions", []Process{Controller}, "writers of pages", "all; who else wrote last", quota, objectLimit, trimPage},
 		{"PlacementDecision", "placementdecisions", []Process{Explorer}, "writers of pages", whole, quota, objectLimit, stripManagedFields},
-		{"PlacementDecision", "placementdecisions", []Process{Generator}, "writers of pages", "clusters, owners, labels and revision of the page", quota, objectLimit, trimPublished},
-		{"PlacementChange", "placementchanges", decides, "–", whole + "; the controller packs ended ones", "100 for each Placement", objectLimit, stripManagedFields},
-		{"PlacementExplanation", "placementexplanations", []Process{Controller}, authors, "name, times and conditions", "100 in a namespace", 8 << 10, trimExplanation},
+		{"PlacementDecision", "placementdecisions", []Process{Generator}, "writers of pages", "clusters, owners, labels, revision", quota, objectLimit, trimPublished},
+		{"PlacementChange", "placementchanges", decides, "–", whole + "; the controller packs ended ones", "100 a Placement", objectLimit, stripManagedFields},
+		{"PlacementExplanation", "placementexplanations", []Process{Controller}, authors, "name, times and conditions", "100 a namespace", 8 << 10, trimExplanation},
 		{"ClusterProfile", "clusterprofiles", []Process{Controller}, "cluster managers", "100 labels, claims of 64 KiB, version, health", "chosen namespaces", 256 << 10, nil},
-		{"objects of readiness sources", "", []Process{Controller}, "as the source says", "name, labels, cluster, ready or not", "200,000; 100,000 in a namespace", objectLimit, nil},
-		{"Namespace", "namespaces", []Process{Controller}, "–", "all but managed fields and kubectl's copy, for plugins", "administrators", objectLimit, trimPlacement},
+		{"objects of readiness sources", "", []Process{Controller}, "as the source says", "name, labels, cluster, ready or not", "200,000; 100,000 a namespace", objectLimit, nil},
+		{"Namespace", "namespaces", []Process{Controller}, "–", whole + ", for plugins", "administrators", objectLimit, trimPlacement},
 		{"ConfigMap", "configmaps", []Process{Controller}, "queue administrators", "data", "one", objectLimit, keepMeta},
 		{"Secret", "secrets", []Process{Reporter}, "–", "data and labels", "administrators", objectLimit, keepLabels()},
 		{"Secret", "secrets", []Process{Generator}, "–", "name and server", "administrators", 4 << 10, trimClusterSecret},
@@ -97,13 +97,13 @@ func Table() []Row {
 // Markdown returns the table as docs/threat-model.md has it.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString("| kind | in | writers | kept | number | each at most |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| kind | in | writers | kept | number | KiB |\n|---|---|---|---|---|---|\n")
 	for _, r := range Table() {
 		names := make([]string, len(r.Processes))
 		for i, p := range r.Processes {
 			names[i] = string(p)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %d KiB |\n", r.Kind, strings.Join(names, ", "), r.Writers, r.Kept, r.Number, r.Bytes>>10)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %d |\n", r.Kind, strings.Join(names, ", "), r.Writers, r.Kept, r.Number, r.Bytes>>10)
 	}
 	return b.String()
 }
