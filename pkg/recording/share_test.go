@@ -65,7 +65,7 @@ func TestShares(t *testing.T) {
 		writers := rapid.IntRange(1, 5).Draw(t, "writers")
 		files := rapid.IntRange(1, 8).Draw(t, "files")
 		written, bytes, version := map[string]map[string]int{}, map[string]int64{}, 0
-		// spared are the objects in the files since others lost entries first: prune does not change
+		// spared are the objects in files since others lost entries first: prune does not change
 		// the current file, and later ones may not need it.
 		spared, largest, pruned := map[string]int{}, int64(0), false
 		for file := range files {
