@@ -16,8 +16,8 @@ func TestFormatPage(t *testing.T) {
 	}
 	for _, of := range []any{Entry{}, Header{}, Gap{}, Checkpoint{}, Published{}, Decision{}} {
 		kind := reflect.TypeOf(of)
-		for i := range kind.NumField() {
-			name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		for field := range kind.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name != "" && name != "-" && !strings.Contains(string(page), "`"+name+"`") {
 				t.Errorf("docs/reference/recording.md does not have %s of %s", name, kind.Name())
 			}

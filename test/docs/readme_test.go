@@ -68,8 +68,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestNamedTests demands every test that a page names, and every spec text that the pages on threats
-// and guarantees quote.
+// TestNamedTests demands every test that a page names, and every spec text that the pages on
+// threats and guarantees quote.
 func TestNamedTests(t *testing.T) {
 	var tests strings.Builder
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {

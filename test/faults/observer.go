@@ -49,8 +49,8 @@ type Seen struct {
 	Polls, States, Statuses, Events int
 	// Pages and Groups are the largest numbers in one decision.
 	Pages, Groups int
-	// Violations counts broken promises, ByLaw counts them by law (docs/guarantees.md), and Examples
-	// has the first ones.
+	// Violations counts broken promises, ByLaw counts them by law of docs/guarantees.md, and
+	// Examples has the first ones.
 	Violations int
 	ByLaw      map[int]int
 	Examples   []string
