@@ -17,8 +17,9 @@ type claim struct {
 	// counts as a decision until a page lists it.
 	writing framework.Bitset
 	// written are clusters on pages that Berth writes or wrote, each acquired in the table of
-	// names. The Placement has them until the whole decision is published, because the response of
-	// a write can be lost. They are known only if others depend on them.
+	// names. The Placement has them until the whole decision is published, or a page was read that
+	// does not list them, because the response of a write can be lost. They are known only if
+	// others depend on them.
 	written framework.Bitset
 	// target are the clusters that the open change adds, leaving those that it removes. progressing
 	// is true while it is published in steps.
@@ -145,6 +146,31 @@ func (inv *Inventory) addWritten(placement Key, i int) {
 		c.written = c.written.Set(i)
 		inv.holdingChanged(placement)
 	}
+}
+
+// pageRead ends the clusters of addWritten that are on no page, after a page was read because the
+// response to its write was lost. The other pages of the Placement are known.
+func (inv *Inventory) pageRead(placement Key, e *event) {
+	if c := inv.claims[placement]; c != nil && c.written.Len() > 0 {
+		if missed := c.written.Without(inv.pages.listedBy(placement)); missed.Len() > 0 {
+			inv.dispatch(Input{Kind: InputMissed, Placement: placement, Clusters: inv.names.of(missed)}, e)
+		}
+	}
+}
+
+// removeWritten ends what addWritten stored of single clusters.
+func (inv *Inventory) removeWritten(placement Key, clusters []string) {
+	c := inv.claims[placement]
+	if c == nil {
+		return
+	}
+	for _, name := range clusters {
+		if i, known := inv.names.index[name]; known && c.written.Has(i) {
+			c.written.Unset(i)
+			inv.names.release(i)
+		}
+	}
+	inv.claimChanged(placement)
 }
 
 // dependsOnClaim reports whether decisions can depend on what a Placement has.

@@ -22,7 +22,7 @@ type holdings struct {
 	affinityCycles map[string]map[Key]string
 	// capacities are the requested resources.
 	capacities map[v1alpha1.ResourceName]*capacity
-	// requests are the requests of the Placements that have a cluster, by its index.
+	// capacityRequests are those of the Placements that have a cluster, by its index.
 	capacityRequests framework.Vector[[]*framework.CapacityRequest]
 }
 

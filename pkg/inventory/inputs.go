@@ -30,8 +30,9 @@ type Input struct {
 	// Published is the last published decision, Before the one before it. Each may be nil.
 	Published, Before *framework.Published
 	// Clusters are those that are being published (InputReserved), or that may be on a page that is
-	// being written (InputLanded). InputPublished ends the latter, and the time in which other
-	// writers own the pages if the decision is FromPages, unless KeepsLanded.
+	// being written (InputLanded), or are not (InputMissed). InputPublished ends InputLanded, and
+	// the time in which other writers own the pages if the decision is FromPages, unless
+	// KeepsLanded.
 	Clusters    []string
 	KeepsLanded bool
 	// Readiness is a change of a readiness source.
@@ -52,6 +53,8 @@ const (
 	InputReserved InputKind = "reserved"
 	// InputLanded adds clusters of a Placement that may be on a page that is being written.
 	InputLanded InputKind = "landed"
+	// InputMissed ends that for clusters that turned out to be on no page.
+	InputMissed InputKind = "missed"
 	// InputReadiness changes a readiness source.
 	InputReadiness InputKind = "readiness"
 	// InputStarted ends the initial listing.
@@ -144,6 +147,8 @@ func (inv *Inventory) dispatch(in Input, e *event) {
 				inv.addWritten(in.Placement, i)
 			}
 		}
+	case InputMissed:
+		inv.removeWritten(in.Placement, in.Clusters)
 	case InputStarted:
 		inv.start()
 	}

@@ -155,13 +155,19 @@ func (inv *Inventory) setStatus(p *placement, object *v1alpha1.Placement) {
 	inv.setDelegated(p, delegated)
 }
 
-// AssumePage processes a page that was just written or deleted, before or after its watch event.
+// AssumePage processes a page that was just written or deleted, or read after its write failed,
+// before or after its watch event.
 func (inv *Inventory) AssumePage(page *v1alpha1.PlacementDecision, deleted bool) {
 	inv.processOwn(func(e *event) {
+		content := page
 		if deleted {
+			content = nil
 			inv.assumeDeleted(page, e)
 		} else {
 			inv.assumeWritten(page, e)
+		}
+		if inv.pages.isExternal(nameOf(page), content) {
+			inv.pageRead(ownerOf(page), e)
 		}
 	})
 }
@@ -336,7 +342,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	return s
 }
 
-// changed appends a change of cluster i to the log, and drops the older half of a log that is too
+// logChange appends a change of cluster i to the log, and drops the older half of a log that is too
 // long.
 func (inv *Inventory) logChange(i int, selectable bool) {
 	inv.fleet = nil

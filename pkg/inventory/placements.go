@@ -38,9 +38,8 @@ type placement struct {
 	cause         string
 	causeSequence int64
 	// settled is what is needed to skip attempts that cannot change the answer; nil if each must
-	// run. affectedAt is the number of the last event after which it must. skipped is true if an
-	// attempt was skipped that runs all the same. survived is the last change of a cluster (event
-	// of the inventory) that settled allows to skip.
+	// run. affectedAt is the number of the last event after which it must. survived is the last
+	// change of a cluster (event of the inventory) that settled allows to skip.
 	settled              *framework.Settled
 	affectedAt, survived int64
 	settledCheck         bool

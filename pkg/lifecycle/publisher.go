@@ -235,9 +235,11 @@ func (p *DecisionPublisher) Verify(ctx context.Context, pl *v1alpha1.Placement) 
 		if gone {
 			found[name], page = nil, last
 		}
-		if page != nil {
-			p.assume(page, gone)
+		if page == nil { // Its creation failed.
+			page = &v1alpha1.PlacementDecision{}
+			page.Namespace, page.Name, page.Labels = pl.Namespace, name, map[string]string{v1alpha1.PlacementLabel: pl.Name}
 		}
+		p.assume(page, gone)
 	}
 	p.mu.Lock()
 	delete(p.pages, key)

@@ -76,7 +76,7 @@ func TestWriteWithoutAnswer(t *testing.T) {
 		assumed []string // names, with a minus for what is gone
 	}{
 		"created":                        {decisions.Create, wanted, true, []string{"p-decision-0", "p-decision-0"}},
-		"not created":                    {decisions.Create, nil, false, nil},
+		"not created":                    {decisions.Create, nil, false, []string{"-p-decision-0"}},
 		"created and going":              {decisions.Create, going, false, []string{"p-decision-0"}},
 		"updated":                        {decisions.Update, wanted, true, []string{"p-decision-0", "p-decision-0"}},
 		"not updated":                    {decisions.Update, published, false, []string{"p-decision-0"}},

@@ -368,7 +368,7 @@ func (d *Decoder) input(e *Entry) (inventory.Input, bool, error) {
 		in.Published = e.Published.apply(d.published[in.Placement])
 		in.Published.Pages = d.ownPages(e.Namespace, e.Published.Pages)
 		d.published[in.Placement] = in.Published
-	case inventory.InputReserved, inventory.InputLanded:
+	case inventory.InputReserved, inventory.InputLanded, inventory.InputMissed:
 		in.Placement = inventory.Key{Namespace: e.Namespace, Name: e.Name}
 	case inventory.InputReadiness:
 		if e.Readiness == nil {

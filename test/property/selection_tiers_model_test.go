@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -197,6 +199,14 @@ func (w *selectionWorld) checkStatus(policy *berthv1alpha1.SelectionPolicy, a *s
 	w.checkUnmet(policy, a)
 }
 
+// hasCandidates reports whether the set that all use has a cluster: without one, that is the reason.
+func (w *selectionWorld) hasCandidates() bool {
+	return slices.ContainsFunc(w.all(), func(o client.Object) bool {
+		c, ok := o.(*v1alpha1.ManagedCluster)
+		return ok && c.Labels[v1alpha1.ClusterSetLabel] == "s1"
+	})
+}
+
 // checkUnmet compares the rest of the status with the model.
 func (w *selectionWorld) checkUnmet(policy *berthv1alpha1.SelectionPolicy, a *scheduler.Attempt) {
 	if len(policy.Status.Unmet) != len(a.Shortfall.Unmet)+len(a.Shortfall.Full) {
@@ -204,7 +214,7 @@ func (w *selectionWorld) checkUnmet(policy *berthv1alpha1.SelectionPolicy, a *sc
 	}
 	satisfied := meta.FindStatusCondition(a.Conditions(), v1alpha1.PlacementConditionSatisfied)
 	short := a.Shortfall
-	if number := a.Demand.Number; len(short.Unmet) > 0 && number != 0 && (short.BlockedBy == "") != (satisfied.Reason == v1alpha1.ReasonGroupUnsatisfiable) {
+	if number := a.Demand.Number; len(short.Unmet) > 0 && number != 0 && w.hasCandidates() && (short.BlockedBy == "") != (satisfied.Reason == v1alpha1.ReasonGroupUnsatisfiable) {
 		w.fail("%s: PlacementSatisfied is %s", policy.Name, satisfied.Reason)
 	}
 	var unknown []string

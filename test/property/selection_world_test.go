@@ -36,10 +36,10 @@ type selectionWorld struct {
 	// queue are the affected Placements; due the times of their next attempts.
 	queue map[inventory.Key]bool
 	due   map[inventory.Key]time.Time
-	// has are the clusters that Placements have: those of the last published decision, and those on
-	// pages that a failed attempt wrote.
-	has   map[inventory.Key]map[string]bool
-	tiers map[string]map[string]tierMemory
+	// has are the clusters that Placements have: those of the last published decision, and those
+	// that pages list, or may list while they could not be read after a failed write.
+	has, published map[inventory.Key]map[string]bool
+	tiers          map[string]map[string]tierMemory
 	// deciding is the Placement whose attempt runs.
 	deciding inventory.Key
 	// written are the clusters on the pages that this attempt writes, or tries to.
@@ -55,7 +55,7 @@ const ownNamespace = "n3"
 func newSelectionWorld(t *rapid.T, stats map[string]int) *selectionWorld {
 	w := &selectionWorld{
 		replayHub: &replayHub{world: newWorld(), now: fixture.Now}, t: t, stats: stats, due: map[inventory.Key]time.Time{},
-		has: map[inventory.Key]map[string]bool{}, tiers: map[string]map[string]tierMemory{},
+		has: map[inventory.Key]map[string]bool{}, published: map[inventory.Key]map[string]bool{}, tiers: map[string]map[string]tierMemory{},
 	}
 	w.put(fixture.Set("s1"))
 	for _, namespace := range []string{"n1", "n2", ownNamespace} {
@@ -78,10 +78,10 @@ func newSelectionWorld(t *rapid.T, stats map[string]int) *selectionWorld {
 func (w *selectionWorld) restart() {
 	w.inv, w.engine = w.newController(func(keys []inventory.Key) { w.affect("a write", keys) })
 	w.queue, w.due = map[inventory.Key]bool{}, map[inventory.Key]time.Time{}
-	w.has, w.tiers = map[inventory.Key]map[string]bool{}, map[string]map[string]tierMemory{}
+	w.has, w.published, w.tiers = map[inventory.Key]map[string]bool{}, map[inventory.Key]map[string]bool{}, map[string]map[string]tierMemory{}
 	for _, key := range w.inv.Placements() {
 		w.queue[key] = true
-		w.has[key] = w.listed(key)
+		w.setPublished(key)
 	}
 	for _, o := range w.all() {
 		if policy, ok := o.(*berthv1alpha1.SelectionPolicy); ok {
@@ -179,6 +179,7 @@ func (w *selectionWorld) delete(o client.Object) {
 		w.engine.Forget(key)
 		w.inv.Claim(key, nil)
 		delete(w.has, key)
+		delete(w.published, key)
 		// The API server deletes the pages of the Placement.
 		for _, page := range w.pagesOf(key) {
 			w.affect(key.String(), w.inv.Delete(w.remove(page).object))
@@ -240,14 +241,18 @@ func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 	}
 	w.log("decide %s: %v %s", key, namesOf(a), statusText(a.Err))
 	if !a.Err.IsSuccess() {
-		// A failed write: the Placement keeps what it had, and has what may be written.
 		w.stats["failed writes"]++
-		if a.Earlier != nil {
+		switch {
+		case a.Earlier != nil:
 			// The failed attempt before was published; only the response was lost.
+			w.setPublished(key)
+		case w.lost:
+			maps.Copy(w.written, w.has[key])
+			w.has[key] = w.written
+		default:
 			w.has[key] = w.listed(key)
+			maps.Copy(w.has[key], w.published[key])
 		}
-		maps.Copy(w.written, w.has[key])
-		w.has[key] = w.written
 		w.queue[key], w.writesLeft, w.lost = true, 1000, false
 		if oneOf(w.t, "crash", false, false, true) {
 			w.storePolicyStatus(a)
@@ -257,10 +262,15 @@ func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 		return a
 	}
 	if a.Step != nil {
-		w.has[key] = w.listed(key)
+		w.setPublished(key)
 	}
 	w.storeStatus(a)
 	return a
+}
+
+// setPublished stores that the pages of a Placement list its last published decision.
+func (w *selectionWorld) setPublished(key inventory.Key) {
+	w.has[key], w.published[key] = w.listed(key), w.listed(key)
 }
 
 func namesOf(a *scheduler.Attempt) []string {
