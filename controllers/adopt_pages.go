@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -25,7 +24,7 @@ import (
 func (r *PlacementReconciler) adoptPages(ctx context.Context, key types.NamespacedName) error {
 	before, delegated := r.Inventory.Delegated(key)
 	pl := r.Inventory.Placement(key)
-	if !delegated || pl == nil || scheduler.WhyNotDecided(pl) != "" {
+	if !delegated || pl == nil || framework.WhyNotDecided(pl) != "" {
 		return nil
 	}
 	// The watch of pages may be behind that of Placements.

@@ -188,9 +188,12 @@ func (f *feed) start(ctx context.Context, decides *scheduler.Scheduler, recorder
 	recorder.Begin(f.inventory)
 }
 
-// storeQuota is called for Placements with a queue only.
-func (f *feed) storeQuota(placement types.NamespacedName, clusters int) {
-	f.queues.SetClusters(placement, clusters)
+// storeQuota is called for Placements with a queue only. It does nothing if the Placement of the
+// attempt was deleted or replaced meanwhile.
+func (f *feed) storeQuota(subject *framework.Subject, clusters int) {
+	if pl := f.inventory.Placement(subject.Key()); pl != nil && pl.UID == subject.Placement.UID {
+		f.queues.SetClusters(subject.Key(), clusters)
+	}
 }
 
 // WaitForSync implements source.SyncingSource.

@@ -91,10 +91,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		snapshot := r.snapshot(request.NamespacedName)
 		watch.endStage("snapshot")
 		if snapshot != nil {
-			skipped = scheduler.WhyNotDecided(snapshot.Subject.Placement)
-		}
-		if skipped != "" {
-			return nil
+			skipped = framework.WhyNotDecided(snapshot.Subject.Placement)
 		}
 		return snapshot
 	})
@@ -156,12 +153,11 @@ func snapshotOf(key types.NamespacedName, inv *inventory.Inventory, queues *admi
 // metric. It drops all state of a deleted one.
 func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName, why string) error {
 	switch why {
-	case scheduler.Disabled:
+	case framework.Disabled:
 		pl := r.Inventory.Placement(key)
 		if pl == nil {
 			return nil
 		}
-		r.unreserve(key)
 		status := pl.Status.DeepCopy()
 		v1alpha1.SetCondition(&status.Conditions, report.Disabled(pl))
 		r.edits.forget(key)
@@ -171,8 +167,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 			return errors.Join(failure, fmt.Errorf("writing the status: %w", err))
 		}
 		return failure
-	case scheduler.Terminating:
-		r.unreserve(key)
+	case framework.Terminating:
 		r.satisfiedGauge.remove(key)
 		r.resilientGauge.set(key, nil)
 		return nil
@@ -187,15 +182,6 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Claim(key, nil)
 	return nil
-}
-
-// unreserve gives back what was reserved for a Placement that is not decided.
-func (r *PlacementReconciler) unreserve(key types.NamespacedName) {
-	r.Inventory.Claim(key, nil)
-	if r.Queues != nil {
-		_, clusters := r.Inventory.Published(key)
-		r.Queues.SetClusters(key, clusters)
-	}
 }
 
 // requeue returns when to repeat the attempt: with backoff after an error, or at the time that the
@@ -224,7 +210,7 @@ func dueAfter(attempt *scheduler.Attempt, wait time.Duration) time.Duration {
 // Placement is not yet compiled.
 func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 	pl := r.Inventory.Placement(request.NamespacedName)
-	if pl == nil || scheduler.WhyNotDecided(pl) != "" {
+	if pl == nil || framework.WhyNotDecided(pl) != "" {
 		return 0
 	}
 	if wait := r.Scheduler.AttemptDelay(pl); wait > 0 {

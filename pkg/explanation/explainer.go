@@ -88,7 +88,7 @@ func (e *Explainer) Explain(ctx context.Context, q Question) Result {
 	if pl == nil {
 		return Result{NotFound: true}
 	}
-	if why := scheduler.WhyNotDecided(pl); why != "" {
+	if why := framework.WhyNotDecided(pl); why != "" {
 		return Result{Report: &simulator.Report{Placement: q.Key().String(), Skipped: why}}
 	}
 	if wait := e.Scheduler.AttemptDelay(pl); wait > 0 {

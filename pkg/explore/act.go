@@ -18,7 +18,6 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -243,7 +242,7 @@ func (w *world) placementOffers(subject *framework.Subject) []actions.Request {
 	switch {
 	case suspended:
 		offer(actions.Request{Verb: actions.Resume})
-	case scheduler.WhyNotDecided(pl) == "":
+	case framework.WhyNotDecided(pl) == "":
 		offer(actions.Request{Verb: actions.Suspend})
 	}
 	if _, pinned := pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation]; pinned {

@@ -12,7 +12,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // StatesOf returns the states of a Placement, the most urgent first, with a sentence about that one
@@ -25,7 +25,7 @@ func StatesOf(pl *v1alpha1.Placement, history changes.History, policies []*berth
 		states = append(states, state)
 	}
 	satisfied := conditionOf(pl, v1alpha1.PlacementConditionSatisfied)
-	misconfigured, skipped := satisfied.Reason == v1alpha1.ReasonMisconfigured, scheduler.WhyNotDecided(pl)
+	misconfigured, skipped := satisfied.Reason == v1alpha1.ReasonMisconfigured, framework.WhyNotDecided(pl)
 	surplus := hasEnough(pl, satisfied)
 	switch {
 	case misconfigured:
@@ -54,7 +54,7 @@ func StatesOf(pl *v1alpha1.Placement, history changes.History, policies []*berth
 // wants, and only awaits a change.
 func hasEnough(pl *v1alpha1.Placement, satisfied metav1.Condition) bool {
 	wanted := pl.Spec.NumberOfClusters
-	return scheduler.WhyNotDecided(pl) == "" && satisfied.Reason == v1alpha1.ReasonDecisionPending && wanted != nil && pl.Status.NumberOfSelectedClusters >= *wanted
+	return framework.WhyNotDecided(pl) == "" && satisfied.Reason == v1alpha1.ReasonDecisionPending && wanted != nil && pl.Status.NumberOfSelectedClusters >= *wanted
 }
 
 // addChange adds the states of the open change.

@@ -22,7 +22,7 @@ type claim struct {
 	// others depend on them.
 	written framework.Bitset
 	// target are the clusters that the open change adds, leaving those that it removes. progressing
-	// is true while it is published in steps.
+	// is true while it is published in steps. A Placement that is not decided makes no change.
 	target, leaving framework.Bitset
 	progressing     bool
 }
@@ -198,6 +198,9 @@ func (inv *Inventory) updateTarget(placement Key) {
 		return
 	}
 	p.claim.target, p.claim.leaving, p.claim.progressing = nil, nil, false
+	if framework.WhyNotDecided(p.object) != "" {
+		return
+	}
 	if open := inv.openRecord(p); open != nil {
 		p.claim.target, p.claim.leaving, p.claim.progressing = open.added, open.removed, open.object.Status.Phase == berthv1alpha1.PhaseProgressing
 	}

@@ -111,6 +111,7 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 		}
 		done, err := p.writePage(ctx, pl, w)
 		if err != nil {
+			proposal.Result.Unverified = p.isUnverified(pl)
 			return framework.AsStatus(fmt.Errorf("%s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
 		}
 		current[w.Page.Name] = done.Page
@@ -201,6 +202,13 @@ func (p *DecisionPublisher) assume(page *v1alpha1.PlacementDecision, deleted boo
 	if p.handle.Assume != nil {
 		p.handle.Assume(page, deleted)
 	}
+}
+
+// isUnverified reports whether a page could not be read after its last write failed.
+func (u *unverifiedPages) isUnverified(pl *v1alpha1.Placement) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.pages[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}]) > 0
 }
 
 // markUnverified records that the state of a page on the API server is unknown.

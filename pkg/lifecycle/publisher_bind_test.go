@@ -118,7 +118,7 @@ func TestBind(t *testing.T) {
 			refused: "delete p-decision-2",
 			want:    []string{"update p-decision-1@7 a b", "delete p-decision-2@8", "read p-decision-2"},
 			wantErr: "Delete of PlacementDecision ns/p-decision-2: refused\nreading PlacementDecision ns/p-decision-2, whose last write failed: hub is down",
-			wantOutcome: framework.BindResult{Changed: true,
+			wantOutcome: framework.BindResult{Changed: true, Unverified: true,
 				Groups: []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 2}}},
 			wantWrites: []framework.PageWrite{{DecisionsChanged: true}}, wantDoubt: true,
 		},

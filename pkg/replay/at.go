@@ -109,7 +109,7 @@ func (s *State) Decide(
 	if snapshot == nil {
 		return "", fmt.Errorf("the Placement %s cannot be decided: %s", key, why)
 	}
-	if skipped := scheduler.WhyNotDecided(snapshot.Subject.Placement); skipped != "" {
+	if skipped := framework.WhyNotDecided(snapshot.Subject.Placement); skipped != "" {
 		return skipped, nil
 	}
 	attempt := engine.Decide(ctx, snapshot)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -34,7 +33,7 @@ func TestClaims(t *testing.T) {
 			call := ""
 			s, subject := New(nil, nil), &framework.Subject{Placement: &v1alpha1.Placement{}}
 			s.StoreClaim = func(_ *framework.Subject, clusters []string) { call = fmt.Sprint(clusters) }
-			s.StoreQuota = func(_ types.NamespacedName, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
+			s.StoreQuota = func(_ *framework.Subject, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
 			p := &framework.Proposal{
 				Added: []string{"a"}, Selected: make([]framework.SelectedCluster, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
 				Partial: tc.partial, KeepsReservation: tc.beside,

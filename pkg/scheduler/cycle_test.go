@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -297,7 +296,7 @@ func TestSkipped(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := scheduler.WhyNotDecided(tc.placement); got != tc.want {
+			if got := framework.WhyNotDecided(tc.placement); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -9,30 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
-
-// Why a Placement is not decided.
-const (
-	// Disabled: by its annotation.
-	Disabled = "disabled"
-	// Terminating: it is being deleted.
-	Terminating = "terminating"
-)
-
-// WhyNotDecided returns why a Placement is not decided; empty if it is decided.
-func WhyNotDecided(pl *v1alpha1.Placement) string {
-	switch {
-	case !pl.DeletionTimestamp.IsZero():
-		return Terminating
-	case pl.IsDisabled():
-		return Disabled
-	}
-	return ""
-}
 
 // SetRecorded marks Records.Before as written. Do not call it if there are none.
 func (a *Attempt) SetRecorded() { a.recorded = true }

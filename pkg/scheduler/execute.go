@@ -104,14 +104,14 @@ func (a *Attempt) endIsUnwritten() bool {
 }
 
 // unreserveStep undoes Reserve for a step that was not published. While its change, or the one
-// beside it, stays open, only plugins that count permitted changes undo it.
+// beside it, stays open, or a page may list it, only plugins that count permitted changes undo it.
 func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framework.Proposal) {
 	if step == nil || step.Republishes {
 		return
 	}
-	keeps := step.KeepsReservation || a.OpenRecord() != nil || a.endIsUnwritten()
+	keeps := step.KeepsReservation || step.Result.Unverified || a.OpenRecord() != nil || a.endIsUnwritten()
 	if keeps {
-		s.memory.keepReserved(a.Snapshot.Subject)
+		s.memory.setReserved(a.Snapshot.Subject, true)
 	} else {
 		a.claim = a.claim.Released(a.Snapshot.Queue, len(step.Writes) > 0)
 	}
@@ -198,6 +198,6 @@ func (s *Scheduler) storeClaim(subject *framework.Subject, next, stored plan.Cla
 		s.StoreClaim(subject, next.Clusters)
 	}
 	if next.Quota >= 0 && next.Quota != stored.Quota && s.StoreQuota != nil {
-		s.StoreQuota(subject.Key(), next.Quota)
+		s.StoreQuota(subject, next.Quota)
 	}
 }

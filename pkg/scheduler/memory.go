@@ -171,12 +171,12 @@ func (m *Memory) reserve(subject *framework.Subject, profile *plugins.Profile) {
 	m.placements[subject.Key()] = &remembered{uid: subject.Placement.UID, profile: profile, reserved: true}
 }
 
-// keepReserved stores that Reserve plugins count the change of the last attempt all the same.
-func (m *Memory) keepReserved(subject *framework.Subject) {
+// setReserved stores whether Reserve plugins count a change after the last attempt.
+func (m *Memory) setReserved(subject *framework.Subject, reserved bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.placements[subject.Key()]; r != nil && r.uid == subject.Placement.UID {
-		r.reserved = true
+		r.reserved = reserved
 	}
 }
 

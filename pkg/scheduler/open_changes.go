@@ -16,10 +16,20 @@ func (s *Scheduler) ReserveOpenChanges(ctx context.Context, placements []types.N
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
 	for _, key := range placements {
-		if snapshot := takeSnapshot(key); snapshot != nil && WhyNotDecided(snapshot.Subject.Placement) == "" {
+		if snapshot := takeSnapshot(key); snapshot != nil && framework.WhyNotDecided(snapshot.Subject.Placement) == "" {
 			s.reserveOpenChange(ctx, snapshot)
 		}
 	}
+}
+
+// giveBack ends what was reserved for a Placement that is not decided any more.
+func (s *Scheduler) giveBack(ctx context.Context, snapshot *framework.Snapshot) {
+	subject := snapshot.Subject
+	if before := s.memory.of(subject.Key()); before.reserved && before.uid == subject.Placement.UID {
+		_ = plan.Unreserve(ctx, before.profile, framework.NewCycleState(snapshot), &framework.Proposal{}, false)
+		s.memory.setReserved(subject, false)
+	}
+	s.storeClaim(subject, plan.KeepClaim.Released(snapshot.Queue, false), plan.KeepClaim)
 }
 
 // reserveOpenChange ignores failures of Reserve, because the first attempt reserves again and

@@ -101,7 +101,7 @@ func (f *fleetAtRest) start() {
 	f.scheduler.Clock, f.scheduler.CycleTimeout = f.clock, time.Second
 	f.scheduler.StoreClaim = f.inv.StoreClaim
 	if f.queues != nil {
-		f.scheduler.StoreQuota = f.queues.SetClusters
+		f.scheduler.StoreQuota = func(subject *framework.Subject, clusters int) { f.queues.SetClusters(subject.Key(), clusters) }
 	}
 	f.scheduler.StorePublished, f.scheduler.WriteRecordsBefore = f.inv.SetPublished, f.writeRecords
 	f.inv.Update(fixture.Set("s1"))
@@ -192,6 +192,9 @@ func (f *fleetAtRest) attempt(key inventory.Key) {
 	}
 	a := f.scheduler.Attempt(context.Background(), key.Namespace, func() *framework.Snapshot { return f.snapshot(key) })
 	f.attempts++
+	if a == nil {
+		return // The Placement is not decided.
+	}
 	f.outcomes[key] = a.Outcome
 	if !a.Err.IsSuccess() {
 		f.due[key] = f.clock.Now().Add(time.Minute)

@@ -43,7 +43,7 @@ type Scheduler struct {
 	// quota the Placement uses. Both are called at the end of steps 1 to 8, and after step 9 if it
 	// changed that; either may be nil.
 	StoreClaim func(subject *framework.Subject, clusters []string)
-	StoreQuota func(placement types.NamespacedName, clusters int)
+	StoreQuota func(subject *framework.Subject, clusters int)
 	// StorePublished stores the published decision for the next Snapshot; nil if it is the same as
 	// before.
 	StorePublished func(subject *framework.Subject, last *framework.Published)

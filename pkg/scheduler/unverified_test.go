@@ -1,11 +1,10 @@
 package scheduler_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -63,11 +62,37 @@ func TestLostResponseKeepsQuota(t *testing.T) {
 	d := newDesk(t, ask(), "a", "b")
 	d.queue = &framework.QueueAdmission{Admitted: true, Limit: 2}
 	used := 0
-	d.scheduler.StoreQuota = func(_ types.NamespacedName, clusters int) { used = clusters }
+	d.scheduler.StoreQuota = func(_ *framework.Subject, clusters int) { used = clusters }
 	d.loseResponses()
-	d.decideAgain()
-	if d.expect("p-decision-1: a b |  | "); used != 2 {
-		t.Errorf("quota in use: %d, want 2", used)
+	for _, when := range []string{"before the pages are read", "when they are read", "when they are decided again"} {
+		if used != 2 {
+			t.Errorf("quota in use %s: %d, want 2", when, used)
+		}
+		d.try()
+	}
+	d.expect("p-decision-1: a b |  | ")
+}
+
+// TestRefusedPageEndsQuota: what a write that failed could have published is given back once the
+// page was read, although no cluster is selected any more.
+func TestRefusedPageEndsQuota(t *testing.T) {
+	d := newDesk(t, ask(), "a", "b")
+	d.queue = &framework.QueueAdmission{Admitted: true, Limit: 2}
+	used := 0
+	d.scheduler.StoreQuota = func(_ *framework.Subject, clusters int) { used = clusters }
+	d.pages.lost, d.pages.refuse = true, func(string) error { return errors.New("refused") }
+	d.try()
+	if used != 2 {
+		t.Errorf("quota in use while the page is not read: %d, want 2", used)
+	}
+	d.pages.lost, d.pages.refuse = false, nil
+	for _, name := range []string{"a", "b"} {
+		d.remove(name)
+	}
+	d.try()
+	d.attemptUntilStable()
+	if used != 0 {
+		t.Errorf("quota in use after that: %d, want 0", used)
 	}
 }
 

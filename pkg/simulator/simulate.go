@@ -250,7 +250,7 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 func (t *Taken) decide(ctx context.Context) (*decided, error) {
 	s, subject := t.simulator, t.snapshot.Subject
 	key := subject.Key()
-	d := &decided{subject: subject, skipped: scheduler.WhyNotDecided(subject.Placement)}
+	d := &decided{subject: subject, skipped: framework.WhyNotDecided(subject.Placement)}
 	if d.skipped != "" {
 		return d, nil
 	}

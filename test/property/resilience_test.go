@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -210,7 +211,7 @@ func (s *survey) report() *resilience.Report {
 	}
 	var before []earlier
 	for _, key := range inv.Placements() {
-		p := resilience.Placement{Placement: key.String(), Skipped: scheduler.WhyNotDecided(inv.Placement(key)), Losses: []resilience.Loss{}}
+		p := resilience.Placement{Placement: key.String(), Skipped: framework.WhyNotDecided(inv.Placement(key)), Losses: []resilience.Loss{}}
 		if p.Skipped == "" {
 			a := s.decide(key, "", before)
 			s.lose(key, &p, a, before)

@@ -227,7 +227,7 @@ func (h *skippingHub) attemptPending(t *rapid.T) {
 func (h *skippingHub) attempt(t *rapid.T, key inventory.Key) {
 	delete(h.pending, key)
 	delete(h.next, key)
-	if pl := h.inv.Placement(key); pl == nil || scheduler.WhyNotDecided(pl) != "" {
+	if pl := h.inv.Placement(key); pl == nil || framework.WhyNotDecided(pl) != "" {
 		return
 	}
 	h.writesLeft = oneOf(t, "writes", 100, 100, 100, 100, 100, 0, 1)

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -155,7 +155,7 @@ func statusOf(pl *v1alpha1.Placement, history changes.History) *placementStatus 
 		s.Change = viewOf(record).withClusters(record)
 	}
 	satisfied := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
-	s.Undecided = scheduler.WhyNotDecided(pl) == "" && (satisfied == nil || satisfied.ObservedGeneration != 0 && satisfied.ObservedGeneration != pl.Generation)
+	s.Undecided = framework.WhyNotDecided(pl) == "" && (satisfied == nil || satisfied.ObservedGeneration != 0 && satisfied.ObservedGeneration != pl.Generation)
 	pending := meta.IsStatusConditionTrue(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
 	s.Done = s.Change == nil && !s.Undecided && !pending
 	return s

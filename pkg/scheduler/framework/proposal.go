@@ -108,6 +108,9 @@ type BindResult struct {
 	Changed bool
 	// ScoresWritten is true if scores were published.
 	ScoresWritten bool
+	// Unverified is true if a write failed and the page could not be read afterwards: it may list
+	// the clusters of the step.
+	Unverified bool
 	// Foreign are the names of pages with the Placement's label that another object controls.
 	Foreign []string
 }
