@@ -124,3 +124,34 @@ func TestHeldChangeOfAnEarlierSpec(t *testing.T) {
 		t.Errorf("the condition is %v", c)
 	}
 }
+
+// TestHeldChangeExpiresUndecided: a held change expires at its time, although nothing can be decided
+// meanwhile, and the attempt that ends it is due then.
+func TestHeldChangeExpiresUndecided(t *testing.T) {
+	for name, undecide := range map[string]func(d *desk){
+		"misconfigured": func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = map[string]string{v1alpha1.ProfileAnnotation: "none"} })
+		},
+		"not admitted": func(d *desk) {
+			d.queue = &framework.QueueAdmission{Reason: "NoRuleMatched", Message: "no rule", Limit: -1}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "a")
+			d.require()
+			d.attempt()
+			if d.phase("1") != berthv1alpha1.PhaseHeld {
+				t.Fatalf("the change is %s", d.phase("1"))
+			}
+			until := d.newest().Status.Holds[0].Until.Time
+			undecide(d)
+			if at := d.attempt().State.NextAttempt(); !at.Equal(until) || d.phase("1") != berthv1alpha1.PhaseHeld {
+				t.Errorf("the next attempt is at %s, want %s; the change is %s", at, until, d.phase("1"))
+			}
+			d.now = until
+			if a := d.attempt(); a.Reserved || d.phase("1") != berthv1alpha1.PhaseExpired {
+				t.Errorf("reserved: %t; the change is %s", a.Reserved, d.phase("1"))
+			}
+		})
+	}
+}

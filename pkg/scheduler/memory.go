@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,7 +28,8 @@ type remembered struct {
 	// Placement of that name.
 	uid    types.UID
 	timers framework.Timers
-	// profile is that of the last attempt.
+	// at is the time of the last attempt, profile the one that it used.
+	at      time.Time
 	profile *plugins.Profile
 	// reserved is true while Reserve plugins count a change.
 	reserved bool
@@ -148,7 +150,7 @@ func (m *Memory) save(p *plan.Plan, recorded bool) {
 	defer m.mu.Unlock()
 	subject := p.Snapshot.Subject
 	r := m.entry(subject.Key())
-	r.uid, r.timers, r.profile, r.reserved = subject.Placement.UID, p.Timers, p.Profile, p.Reserved
+	r.uid, r.at, r.timers, r.profile, r.reserved = subject.Placement.UID, p.Snapshot.Now, p.Timers, p.Profile, p.Reserved
 	if recorded {
 		r.unrecorded = r.unrecorded.after(p)
 	}

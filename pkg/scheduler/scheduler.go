@@ -151,6 +151,9 @@ func (s *Scheduler) loadState(ctx context.Context, snapshot *framework.Snapshot)
 	}
 	snapshot.Timers, snapshot.Answers = before.timers, before.answers()
 	before.unrecorded.load(snapshot)
+	if snapshot.Now.Before(before.at) {
+		snapshot.Timers = snapshot.Timers.NotAfter(snapshot.Now)
+	}
 	for _, counter := range profile.Counters() {
 		var counts any
 		panicked := plugins.Call(ctx, "Counts", counter, func() *framework.Status {

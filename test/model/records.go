@@ -16,7 +16,14 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 		if a.awaitsRecord {
 			return
 		}
-		*after = slices.DeleteFunc(a.superseded(c), a.staysOpen)
+		for _, r := range a.superseded(c) {
+			if a.expires(r) {
+				r.Phase = berthv1alpha1.PhaseExpired
+			} else if a.staysOpen(r) {
+				continue
+			}
+			*after = append(*after, r)
+		}
 	case Unchanged, Waiting:
 		*after = a.superseded(c)
 	case Denied:
@@ -68,6 +75,20 @@ func (c *change) own() *Record {
 // change of an earlier spec, which cannot be approved any more.
 func (a *attempt) staysOpen(r Record) bool {
 	return r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Generation == a.Placement.Generation || len(r.Holds) == 0
+}
+
+// expires reports whether a held change of this spec expires although nothing is decided: a hold of
+// a plugin that does not renew it has ended.
+func (a *attempt) expires(r Record) bool {
+	if r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Approval != "" || r.Generation != a.Placement.Generation {
+		return false
+	}
+	for _, until := range r.Holds {
+		if !until.IsZero() && !until.After(a.Now) {
+			return true
+		}
+	}
+	return false
 }
 
 // recordStep predicts the records of a permitted change: one that has a record, uses the approval

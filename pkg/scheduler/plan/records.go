@@ -90,6 +90,7 @@ func (a *planner) planRecords() {
 	case Progressing:
 		a.recordPermit(now, berthv1alpha1.PhaseProgressing, func(status *berthv1alpha1.PlacementChangeStatus) { a.recordProgress(status, now) })
 	default:
+		a.expireLater()
 		a.writeAfter(a.superseded(now)...)
 	}
 }
@@ -286,16 +287,52 @@ func (p *Plan) isOwn(record *berthv1alpha1.PlacementChange) bool {
 }
 
 // Supersedes reports whether the attempt ends an open record. Without a decision, it ends a held
-// change of an earlier spec, which an approval does not publish any more.
+// change of an earlier spec, which an approval does not publish any more, and one that has expired.
 func (p *Plan) Supersedes(record *berthv1alpha1.PlacementChange) bool {
 	switch effects := p.Effects(); {
 	case effects.Supersedes:
 		return effects.Ends || !p.isOwn(record)
-	case p.UndecidedUntilEdit():
-		return record.Status.Phase == berthv1alpha1.PhaseHeld && record.Status.PermittedTime == nil &&
-			record.Spec.PlacementGeneration != p.Snapshot.Subject.Placement.Generation
+	case p.Outcome == Undecided && !p.undecidedForNow():
+		return p.UndecidedUntilEdit() && isHeld(record) && p.isOfEarlierSpec(record) || p.expires(record)
 	}
 	return false
+}
+
+func isHeld(record *berthv1alpha1.PlacementChange) bool {
+	return record.Status.Phase == berthv1alpha1.PhaseHeld && record.Status.PermittedTime == nil
+}
+
+func (p *Plan) isOfEarlierSpec(record *berthv1alpha1.PlacementChange) bool {
+	return record.Spec.PlacementGeneration != p.Snapshot.Subject.Placement.Generation
+}
+
+// expires reports whether a held change has expired, although nothing was decided.
+func (p *Plan) expires(record *berthv1alpha1.PlacementChange) bool {
+	at := p.expiryOf(record)
+	return p.Outcome == Undecided && !at.IsZero() && !at.After(p.Snapshot.Now)
+}
+
+// expiryOf returns when a held change without an answer expires; zero if it does not.
+func (p *Plan) expiryOf(record *berthv1alpha1.PlacementChange) (at time.Time) {
+	for _, hold := range record.Status.Holds {
+		renews := p.Profile.Traits(hold.Plugin).RenewsHolds
+		if isHeld(record) && record.Spec.Approval == nil && hold.Until != nil && !renews && (at.IsZero() || hold.Until.Time.Before(at)) {
+			at = hold.Until.Time
+		}
+	}
+	return at
+}
+
+// expireLater repeats an attempt that decided nothing when the held change expires.
+func (a *planner) expireLater() {
+	if a.Outcome != Undecided || a.undecidedForNow() {
+		return
+	}
+	for _, record := range a.Snapshot.Subject.Records {
+		if at := a.expiryOf(record); at.After(a.Snapshot.Now) {
+			a.State.RequeueAt(at)
+		}
+	}
 }
 
 // UndecidedUntilEdit reports whether nothing is decided until an input changes: the Placement is
@@ -321,6 +358,9 @@ func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berth
 	switch last := subject.Last; {
 	case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
 		complete(status, now)
+	case !a.isOfEarlierSpec(record) && a.expires(record):
+		status.Phase, status.CompletionTime = berthv1alpha1.PhaseExpired, &now
+		status.Message = fmt.Sprintf("Change %d was not approved in time", record.Spec.Revision)
 	default:
 		status.Phase, status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
 		status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
