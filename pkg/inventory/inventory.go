@@ -63,7 +63,7 @@ type Inventory struct {
 	// are stored.
 	bindings nested[string, string, bool]
 
-	scores map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]
+	scores map[string]*scores
 
 	placements map[Key]*placement
 	// byNamespace holds the Placements of each namespace.
@@ -108,7 +108,7 @@ func New(options Options) *Inventory {
 		names:              nameTable{index: map[string]int{}},
 		sets:               map[string]*clusterSet{},
 		bindings:           nested[string, string, bool]{},
-		scores:             map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
+		scores:             map[string]*scores{},
 		placements:         map[Key]*placement{},
 		byNamespace:        nested[string, Key, *placement]{},
 		readers:            nested[string, string, *readerGroup]{},
@@ -287,9 +287,9 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	if inv.fleet != nil {
 		return inv.fleet
 	}
-	scores := make(map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore], len(inv.scores))
+	all := make(map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore], len(inv.scores))
 	for name, v := range inv.scores {
-		scores[name] = v.Freeze()
+		all[name] = v.Freeze()
 	}
 	ranks, sorted := inv.order.freeze(&inv.names)
 	inv.fleet = &framework.Fleet{
@@ -297,7 +297,7 @@ func (inv *Inventory) freeze() *framework.Fleet {
 		Ranks:            ranks,
 		Sorted:           sorted,
 		Counts:           inv.counts.freeze(),
-		Scores:           scores,
+		Scores:           all,
 		Log:              inv.log,
 		Capacities:       inv.freezeCapacities(),
 		CapacityRequests: inv.holdings.capacityRequests.Freeze(),

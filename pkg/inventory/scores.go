@@ -7,10 +7,17 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
+// scores are the objects of one name, by cluster.
+type scores struct {
+	framework.Vector[*v1alpha1.AddOnPlacementScore]
+	// objects is how many there are.
+	objects int
+}
+
 func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, e *event) {
 	vector := inv.scores[object.Name]
 	if vector == nil {
-		vector = &framework.Vector[*v1alpha1.AddOnPlacementScore]{}
+		vector = &scores{}
 		inv.scores[object.Name] = vector
 	}
 	i := inv.names.acquire(object.Namespace)
@@ -22,6 +29,8 @@ func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, e *event
 		if equality.Semantic.DeepEqual(old.Status.Scores, object.Status.Scores) && old.Status.ValidUntil.Equal(object.Status.ValidUntil) {
 			return
 		}
+	} else {
+		vector.objects++
 	}
 	inv.addObject(object)
 	inv.addScored(i, object.Name, e.affected)
@@ -35,6 +44,9 @@ func (inv *Inventory) deleteScore(object *v1alpha1.AddOnPlacementScore, e *event
 	}
 	inv.addDeleted(object)
 	vector.Set(i, nil)
+	if vector.objects--; vector.objects == 0 {
+		delete(inv.scores, object.Name)
+	}
 	inv.addScored(i, object.Name, e.affected)
 	inv.names.release(i)
 }

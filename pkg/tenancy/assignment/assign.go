@@ -44,7 +44,7 @@ func (a *Assignments) assignPending() (affected []Key) {
 			left = a.assign(s) || left
 		}
 		if left {
-			a.affectedByFreedQuota()
+			a.affectedByFreedQuota(true)
 			affected = append(affected, waited...)
 		}
 	}

@@ -115,6 +115,7 @@ type placement struct {
 	// unauthorized is true if the submitter may not submit to the queue of the annotation.
 	unauthorized bool
 	admission    Admission // why it is not admitted
+	room         int64     // the clusters that quotas left for it when it was admitted last
 	retry        time.Time // when to check it again although no input changed
 }
 
@@ -176,7 +177,7 @@ func (a *Assignments) Withdraw(key Key) {
 			return nil
 		}
 		a.removeMember(s)
-		return a.affectedByFreedQuota()
+		return a.affectedByFreedQuota(true)
 	})
 }
 
@@ -195,13 +196,13 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 		}
 		if clusters == 0 && !s.admitted { // it has no published clusters any more
 			a.removeMember(s)
-			return a.othersAffectedByFreedQuota(key)
+			return a.othersAffectedByFreedQuota(key, true)
 		}
 		was := *s.app
 		s.app.Clusters = int64(clusters)
 		a.members.Replace(was, *s.app)
 		if s.app.Clusters < was.Clusters {
-			return a.othersAffectedByFreedQuota(key)
+			return a.othersAffectedByFreedQuota(key, false)
 		}
 		return nil
 	})
@@ -222,20 +223,24 @@ func compareKeys(x, y Key) int {
 	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 }
 
-// affectedByFreedQuota returns the limited Placements after a quota got free capacity. Those that
-// are not admitted are checked again.
-func (a *Assignments) affectedByFreedQuota() []Key {
+// affectedByFreedQuota returns the limited Placements that may have more clusters after a quota got
+// free capacity. If it is free for another Placement, those that are not admitted are checked again.
+func (a *Assignments) affectedByFreedQuota(forPlacement bool) (affected []Key) {
 	for key, s := range a.limited {
-		if !s.admitted {
+		switch {
+		case s.admitted && a.remaining(s).Clusters > s.room:
+			affected = append(affected, key)
+		case !s.admitted && forPlacement:
 			a.pending[key] = s
+			affected = append(affected, key)
 		}
 	}
-	return slices.Collect(maps.Keys(a.limited))
+	return affected
 }
 
 // othersAffectedByFreedQuota is affectedByFreedQuota without the Placement that freed it.
-func (a *Assignments) othersAffectedByFreedQuota(key Key) []Key {
-	return slices.DeleteFunc(a.affectedByFreedQuota(), func(k Key) bool { return k == key })
+func (a *Assignments) othersAffectedByFreedQuota(key Key, forPlacement bool) []Key {
+	return slices.DeleteFunc(a.affectedByFreedQuota(forPlacement), func(k Key) bool { return k == key })
 }
 
 // setLimited stores whether quotas limit a Placement to less than it requests.
@@ -297,7 +302,9 @@ func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 
 // admissionOf returns the Admission of a Placement that has a queue.
 func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
-	v := a.admissionIn(s, wanted)
+	free := a.remaining(s)
+	v := a.admissionIn(s, wanted, free)
+	s.room = free.Clusters
 	a.setLimited(s, v.limits(wanted))
 	return v
 }
@@ -323,19 +330,23 @@ func (a *Assignments) Preview(submission Submission) Admission {
 	s.app, s.annotation = app, r
 	a.members.Add(*app)
 	defer a.members.Remove(*app)
-	return a.admissionIn(s, -1)
+	return a.admissionIn(s, -1, a.remaining(s))
+}
+
+// remaining is what the quotas of its queue leave for a Placement, with its own clusters.
+func (a *Assignments) remaining(s *placement) (free tenancy.Remaining) {
+	a.members.Without(*s.app, func() { free = a.config.Tree.Remaining(a.members, s.app.Queue, s.app.User, s.app.Groups) })
+	return free
 }
 
 // admissionIn is admissionOf without its effect on the Placements that quotas limit.
-func (a *Assignments) admissionIn(s *placement, wanted int) Admission {
+func (a *Assignments) admissionIn(s *placement, wanted int, free tenancy.Remaining) Admission {
 	v := Admission{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.annotation.placedMessage()}
 	if a.members.Draining(s.app.Queue) {
 		v.Reason, v.Message = ReasonQueueDraining, s.annotation.drainingMessage()
 	}
 	v.RetryAfter = a.retryAfter(s)
 	v.Sets, v.Restricted = a.config.Tree.ClusterSets(a.members, s.app.Queue)
-	var free tenancy.Remaining
-	a.members.Without(*s.app, func() { free = a.config.Tree.Remaining(a.members, s.app.Queue, s.app.User, s.app.Groups) })
 	if free.Clusters < tenancy.Unlimited {
 		stored, published := a.options.Published(s.Key)
 		if r, ok := parseAnnotation(stored); ok && r.Queue != s.app.Queue {

@@ -769,3 +769,20 @@ func TestVerdict(t *testing.T) {
 		t.Errorf("%+v decides about what is not there", v)
 	}
 }
+
+// TestFreedQuotaAffectsItsQueue: clusters that a Placement gives back affect only those that get more
+// by that, not each that any quota limits.
+func TestFreedQuotaAffectsItsQueue(t *testing.T) {
+	d := newTestQueues(fixture.Partition(`queues:
+  - {name: a, resources: {max: {clusters: 3}}}
+  - {name: b, resources: {max: {clusters: 3}}}` + provided))
+	for _, p := range []string{"a1", "a2", "b1", "b2"} {
+		d.add(p, "ann", "root."+p[:1], 2)
+		d.decideAffected()
+	}
+	d.placements["a1"].wanted = 1
+	d.decide(d.placements["a1"])
+	if got := slices.Sorted(maps.Keys(d.affected)); !slices.Equal(got, []string{"a2"}) {
+		t.Errorf("affected: %v, want a2", got)
+	}
+}
