@@ -16,10 +16,11 @@ type holdings struct {
 	byPlacement map[Key]*holding
 	// changed are the Placements whose holding must be computed again.
 	changed map[Key]struct{}
-	// affinity are the namespaces whose cycles must be computed again, affinityCycles are
-	// by namespace and Placement.
+	// affinity are the namespaces whose cycles and followers must be computed again; both are by
+	// namespace.
 	affinity       map[string]struct{}
 	affinityCycles map[string]map[Key]string
+	followers      map[string]followers
 	// capacities are the requested resources.
 	capacities map[v1alpha1.ResourceName]*capacity
 	// capacityRequests are those of the Placements that have a cluster, by its index.
@@ -49,7 +50,7 @@ type capacity struct {
 
 func newHoldings() holdings {
 	return holdings{
-		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{}, affinityCycles: map[string]map[Key]string{},
+		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{}, affinityCycles: map[string]map[Key]string{}, followers: map[string]followers{},
 		capacities: map[v1alpha1.ResourceName]*capacity{},
 	}
 }
@@ -64,6 +65,7 @@ func (h *holdings) policyChanged(placement Key) {
 func (inv *Inventory) holdingChanged(key Key) {
 	if inv.selections.dependent[key.Namespace] > 0 {
 		inv.holdings.changed[key] = struct{}{}
+		inv.unsettleLeaders(key)
 	}
 }
 
@@ -132,6 +134,7 @@ func (inv *Inventory) updateHoldings() (affected affectedSet, cause string) {
 	clear(h.changed)
 	for namespace := range h.affinity {
 		inv.updateAffinityCycles(namespace, affected)
+		inv.updateFollowers(namespace)
 	}
 	clear(h.affinity)
 	if moved == "" {

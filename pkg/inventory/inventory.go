@@ -250,6 +250,7 @@ func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now tim
 		with.Peers, with.AffinityCycle = inv.peersOf(p), inv.holdings.affinityCycles[p.key.Namespace][p.key]
 		subject = &with
 	}
+	subject = inv.addFollowers(subject, p.key)
 	// Replay knows the time of day only, so decisions do not use the monotonic clock.
 	now = now.Round(0)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1, Input: inv.inputs}

@@ -554,7 +554,7 @@ func TestNewTargetWhileProgressing(t *testing.T) {
 			func(d *desk) { d.tier("silver", "y"); d.tier("gold", "z") }, []string{
 				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed" + waits + "2026-01-01T00:02:00Z)",
 				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed; no other cluster is selected to replace those to remove: " +
-					"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves)",
+					"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves; change 3 follows: it waits for Stabilization: a target that stays the same until 2026-01-01T00:02:00Z)",
 			}, berthv1alpha1.PhaseProgressing, "c x z",
 		},
 		"a deleted cluster supersedes it": {

@@ -256,7 +256,8 @@ type Subject struct {
 	// edits of pages do not change it.
 	LastClusters Bitset
 	// Entries counts the decisions on the labelled pages, and those that are being published, by
-	// name index (DecisionCounts), duplicates included. Counted are the indexes in it.
+	// name index (DecisionCounts), duplicates included, with those of the Placements that follow
+	// this one by affinity. Counted are the indexes in it.
 	Entries map[int]int32
 	Counted Bitset
 	// Last is the decision that Berth published last; nil if there is none.

@@ -59,10 +59,10 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 // reserved for it.
 func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool) Verdict {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
-	stays := a.in.Reserved && open != nil && (v.Outcome == Failed || v.Outcome == Waiting && open == m.Open)
-	v = v.orFailed(a.unreserve(ctx, m.Proposal, keeps || stays && open == m.Open))
+	stays := a.in.Reserved && open != nil && (v.Outcome == Failed || v.Outcome == Waiting && isSame(open, m.Open))
+	v = v.orFailed(a.unreserve(ctx, m.Proposal, keeps || stays && isSame(open, m.Open)))
 	a.keepsReserved = a.keepsReserved || stays
-	if p := OpenChange(a.Snapshot); stays && open != m.Open && p != nil {
+	if p := OpenChange(a.Snapshot); stays && !isSame(open, m.Open) && p != nil {
 		a.Claim = KeepClaim
 		a.recovered(Reserve(ctx, a.Profile, a.State, p, open.Status.PermittedTime != nil))
 	}

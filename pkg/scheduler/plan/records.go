@@ -128,7 +128,7 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 	created.Spec.Forced = a.forcedOf(a.Change.Removed)
 	last := []*berthv1alpha1.PlacementChange{created}
 	for _, r := range a.superseded(now) {
-		if resumed != nil && r.record.Name == resumed.Name {
+		if isSame(r.record, resumed) {
 			// Its permission would be lost if it ended before the new record is written.
 			last = append(last, withStatus(r.record, r.update))
 		} else {
@@ -210,7 +210,7 @@ func (a *planner) heldSince() time.Time {
 // usedApproval returns the approved record of the same change that was rejected or expired under an
 // earlier revision; nil if there is none.
 func (a *planner) usedApproval() *berthv1alpha1.PlacementChange {
-	if a.Change == nil || !approved(a.Change.ended) || a.Change.ended == a.Record() {
+	if a.Change == nil || !approved(a.Change.ended) || isSame(a.Change.ended, a.Record()) {
 		return nil
 	}
 	return a.Change.ended
@@ -239,6 +239,11 @@ func (a *planner) forcedOf(names []string) (forced []string) {
 		}
 	}
 	return forced
+}
+
+// isSame reports whether two records of a Placement are the same one; nil is none.
+func isSame(a, b *berthv1alpha1.PlacementChange) bool {
+	return a != nil && b != nil && a.Spec.Revision == b.Spec.Revision
 }
 
 func (a *planner) recordMessage() string { return v1alpha1.CutText(a.Message(), maxMessage) }
@@ -282,8 +287,7 @@ func complete(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
 
 // isOwn reports whether a record is that of the attempt's change.
 func (p *Plan) isOwn(record *berthv1alpha1.PlacementChange) bool {
-	own := p.Record()
-	return own != nil && record.Spec.Revision == own.Spec.Revision
+	return isSame(record, p.Record())
 }
 
 // Supersedes reports whether the attempt ends an open record. Without a decision, it ends a held
@@ -367,7 +371,7 @@ func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berth
 		switch {
 		case a.Outcome == Denied && a.isOwn(record):
 			status.Message = a.recordMessage()
-		case a.Change != nil && record == a.Change.resumed:
+		case a.Change != nil && isSame(record, a.Change.resumed):
 			status.Message = fmt.Sprintf("continued as revision %d, without clusters that the Placement cannot keep", a.Change.Revision)
 		}
 		// A crash may have lost the count after the last step.

@@ -43,7 +43,7 @@ func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
 
 // progresses reports whether a record is that of a change in progress, or of this change.
 func (a *planner) progresses(record *berthv1alpha1.PlacementChange) bool {
-	return record.Status.Phase == berthv1alpha1.PhaseProgressing || a.Change != nil && record == a.Change.Open
+	return record.Status.Phase == berthv1alpha1.PhaseProgressing || a.Change != nil && isSame(record, a.Change.Open)
 }
 
 // original returns the clusters that were published when the change began, or the first of the

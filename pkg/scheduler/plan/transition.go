@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -68,7 +69,7 @@ func (a *planner) nextStep(ctx context.Context) {
 			t = &framework.Transition{Added: a.Change.Added, Removed: a.Change.Removed}
 		}
 		if a.Deferred.Digest != a.Change.Digest {
-			t.Why = cmp.Or(t.Why, a.Deferred.describe())
+			t.Why = strings.Trim(t.Why+"; "+a.Deferred.describe(), "; ")
 		}
 	case t == nil || len(t.Added) == len(a.Change.Added) && len(t.Removed) == len(a.Change.Removed):
 		a.Outcome = Published
@@ -100,7 +101,7 @@ func (a *planner) nextStep(ctx context.Context) {
 // records do not change.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
-	if open == nil || open == instead.Open {
+	if open == nil || isSame(open, instead.Open) {
 		return nil
 	}
 	p := a.proposeRemaining(open, nil)
