@@ -34,7 +34,7 @@ func (Approval) Name() string { return ApprovalName }
 // Permit implements framework.PermitPlugin.
 func (Approval) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	policies := state.Snapshot().Subject.DisruptionPolicies
-	if len(policies) == 0 || p.Revoked || p.Approved {
+	if len(policies) == 0 || p.Kind == framework.RevokedRemoval || p.Approved {
 		return nil, 0
 	}
 	policy := changes.PolicyOf(policies)

@@ -32,7 +32,7 @@ func TestApproval(t *testing.T) {
 		"required by one of two":          {policies: []*berthv1alpha1.DisruptionPolicy{optional, required("b")}, want: "b", wantTimeout: 7 * 24 * time.Hour},
 		"the shorter timeout of two":      {policies: []*berthv1alpha1.DisruptionPolicy{within(required("b"), 90), within(required("c"), 60)}, want: "b", wantTimeout: time.Minute},
 		"approved":                        {policies: []*berthv1alpha1.DisruptionPolicy{required("b")}, proposal: framework.Proposal{Approved: true}},
-		"only revoked clusters":           {policies: []*berthv1alpha1.DisruptionPolicy{required("b")}, proposal: framework.Proposal{Revoked: true}},
+		"only revoked clusters":           {policies: []*berthv1alpha1.DisruptionPolicy{required("b")}, proposal: framework.Proposal{Kind: framework.RevokedRemoval}},
 		"held before, and still required": {policies: []*berthv1alpha1.DisruptionPolicy{required("b")}, proposal: framework.Proposal{HeldBy: map[string]time.Time{ApprovalName: start}}, want: "b", wantTimeout: 7 * 24 * time.Hour},
 		"held before, and no longer":      {policies: []*berthv1alpha1.DisruptionPolicy{optional}, proposal: framework.Proposal{HeldBy: map[string]time.Time{ApprovalName: start}}},
 	}

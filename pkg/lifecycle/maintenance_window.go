@@ -92,7 +92,7 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 	if m.windows != nil && m.applies(p) {
 		w.add(m.windows, "outside the maintenance windows; ", "the next one opens", "none opens")
 	}
-	if snapshot.Subject != nil && snapshot.Subject.Windows != nil && !p.Forced {
+	if snapshot.Subject != nil && snapshot.Subject.Windows != nil && !p.Kind.Forced() {
 		w.add(snapshot.Subject.Windows, "outside the windows of the DisruptionPolicies; ", "they are open next", "they are not open")
 	}
 	switch {

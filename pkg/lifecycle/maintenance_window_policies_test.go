@@ -45,7 +45,7 @@ func TestMaintenanceWindowOfPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Subject: governedBy(tc.policies...)})
-			status, timeout := new(MaintenanceWindow).Permit(t.Context(), state, nil, &framework.Proposal{Forced: tc.forced, Approved: true})
+			status, timeout := new(MaintenanceWindow).Permit(t.Context(), state, nil, &framework.Proposal{Kind: map[bool]framework.Kind{true: framework.ForcedRemoval}[tc.forced], Approved: true})
 			want := tc.want
 			if want == "never" {
 				want = "they are not open within 1825 days"
@@ -79,7 +79,7 @@ func TestMaintenanceWindowOfBoth(t *testing.T) {
 		"the policy's":   {args: `{"windows": [{"schedule": "0 12 * * *", "duration": "1h"}]}`, policy: "0 20 * * *", want: []string{evening}, opening: evening},
 		"the arguments'": {args: `{"windows": [{"schedule": "0 22 * * *", "duration": "1h"}]}`, policy: "0 12 * * *", want: []string{night}, opening: night},
 		"a forced removal": {
-			args: `{"windows": [{"schedule": "0 22 * * *", "duration": "1h"}]}`, policy: "0 20 * * *", proposal: framework.Proposal{Forced: true},
+			args: `{"windows": [{"schedule": "0 22 * * *", "duration": "1h"}]}`, policy: "0 20 * * *", proposal: framework.Proposal{Kind: framework.ForcedRemoval},
 			want: []string{"the next one opens at " + night}, opening: night,
 		},
 		"an approved change": {
@@ -87,7 +87,7 @@ func TestMaintenanceWindowOfBoth(t *testing.T) {
 			want: []string{evening}, opening: evening,
 		},
 		"removals are free, a forced one": {
-			args: `{"windows": [{"schedule": "0 22 * * *", "duration": "1h"}], "removals": false}`, policy: "0 20 * * *", proposal: framework.Proposal{Forced: true},
+			args: `{"windows": [{"schedule": "0 22 * * *", "duration": "1h"}], "removals": false}`, policy: "0 20 * * *", proposal: framework.Proposal{Kind: framework.ForcedRemoval},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -304,7 +304,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	switch strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy); {
 	case err == nil:
 		answer = strategy.Group(choices, byScore)
-	case len(choices) == 0 || proposal.Forced || proposal.Republishes:
+	case len(choices) == 0 || proposal.Kind.Forced() || proposal.Kind == framework.Republication:
 		answer = decisions.AsPublished(subject.Placement, subject.Pages, choices, byScore)
 	default:
 		return decisions.Plan{}, fmt.Errorf("compiling %w", err)
@@ -314,7 +314,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 		answer.Queue = q.Annotation
 	}
 	answer.Compact = subject.Edited()
-	answer.DeferScores = snapshot.Now.Before(due) && !proposal.Republishes
+	answer.DeferScores = snapshot.Now.Before(due) && proposal.Kind != framework.Republication
 	answer.Revision = proposal.Revision
 	taken := func(name string) bool {
 		_, found := slices.BinarySearch(subject.Taken, name)

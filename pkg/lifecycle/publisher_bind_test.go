@@ -203,8 +203,8 @@ func TestBindOfInvalidStrategy(t *testing.T) {
 	}{
 		"clusters":         {proposal: proposed("a"), wantErr: true},
 		"no cluster":       {proposal: proposed()},
-		"revoked clusters": {proposal: &framework.Proposal{Revoked: true, Forced: true, Selected: proposed("a").Selected}},
-		"restored pages":   {proposal: &framework.Proposal{Republishes: true, Selected: proposed("a").Selected}},
+		"revoked clusters": {proposal: &framework.Proposal{Kind: framework.RevokedRemoval, Selected: proposed("a").Selected}},
+		"restored pages":   {proposal: &framework.Proposal{Kind: framework.Republication, Selected: proposed("a").Selected}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			state, p := stateOf(hourly, scored), proposed("a")
-			p.Republishes, p.LastScores = tc.restores, tc.lastScores
+			p.Kind, p.LastScores = map[bool]framework.Kind{true: framework.Republication}[tc.restores], tc.lastScores
 			plan, err := Plan(state, p)
 			if err != nil {
 				t.Fatal(err)

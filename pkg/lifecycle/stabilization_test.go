@@ -23,7 +23,7 @@ func TestStabilization(t *testing.T) {
 		return framework.Proposal{Added: []string{"a"}, Since: now.Add(-d)}
 	}
 	approved, forced := since(0), since(0)
-	approved.Approved, forced.Forced = true, true
+	approved.Approved, forced.Kind = true, framework.ForcedRemoval
 	tests := map[string]struct {
 		args     string
 		policies []*berthv1alpha1.DisruptionPolicy

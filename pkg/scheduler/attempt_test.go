@@ -121,9 +121,9 @@ func (p *lastPoints) Forget(types.NamespacedName) { *p.forgotten = append(*p.for
 // TestPublishStores: what is remembered as published after step 9.
 func TestPublishStores(t *testing.T) {
 	target := &framework.Proposal{Clusters: []string{"a"}, Digest: framework.DigestOf([]string{"a"}), Added: []string{"a"}}
+	restored := &framework.Proposal{Clusters: []string{"a"}, Digest: target.Digest, Kind: framework.Republication}
 	scored := &framework.Proposal{Clusters: []string{"a"}, Writes: []framework.PageWrite{{Page: fixture.Page("ns", "p-decision-1").Obj()}}, Result: framework.BindResult{ScoresWritten: true}}
 	for name, tc := range map[string]struct {
-		what      plan.Publication
 		step      *framework.Proposal
 		failure   *framework.Status
 		last      *framework.Published
@@ -132,20 +132,20 @@ func TestPublishStores(t *testing.T) {
 		wantBound int
 		want      []string
 	}{
-		"the target":                         {what: plan.Whole, step: target, wantBound: 1, want: []string{"a"}},
-		"an empty page, nothing was decided": {what: plan.Whole, step: target, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1},
-		"restored pages":                     {what: plan.Republished, step: target, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1, want: []string{"a"}},
-		"a failed step":                      {what: plan.Whole, step: target, last: lastOf("b"), bindFails: true, wantBound: 1},
-		"a failed first step":                {what: plan.Whole, step: scored, bindFails: true, wantBound: 1},
-		"scores before the failure":          {what: plan.Whole, step: scored, last: lastOf("b"), bindFails: true, wantBound: 1, want: []string{"b"}},
-		"after the first timeout":            {what: plan.Whole, step: target, timeouts: 1},
-		"after the second timeout":           {what: plan.Whole, step: target, timeouts: 2, wantBound: 1, want: []string{"a"}},
+		"the target":                         {step: target, wantBound: 1, want: []string{"a"}},
+		"an empty page, nothing was decided": {step: target, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1},
+		"restored pages":                     {step: restored, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1, want: []string{"a"}},
+		"a failed step":                      {step: target, last: lastOf("b"), bindFails: true, wantBound: 1},
+		"a failed first step":                {step: scored, bindFails: true, wantBound: 1},
+		"scores before the failure":          {step: scored, last: lastOf("b"), bindFails: true, wantBound: 1, want: []string{"b"}},
+		"after the first timeout":            {step: target, timeouts: 1},
+		"after the second timeout":           {step: target, timeouts: 2, wantBound: 1, want: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := &lastPoints{name: "x", bindFails: tc.bindFails}
 			p := attemptOn(tc.last).Plan
 			p.Profile = &plugins.Profile{Bind: []framework.BindPlugin{plugin}}
-			p.Publication, p.Publish, p.Failure, p.Timeouts, p.Outcome = tc.what, tc.step, tc.failure, tc.timeouts, plan.Published
+			p.Publish, p.Failure, p.Timeouts, p.Outcome = tc.step, tc.failure, tc.timeouts, plan.Published
 			var got []string
 			s := New(nil, nil)
 			s.StorePublished = func(_ *framework.Subject, last *framework.Published) {
@@ -193,10 +193,10 @@ func TestPublishUnrecorded(t *testing.T) {
 		stored   []string
 		reserved bool // what was reserved stays
 	}{
-		"a forced removal":   {step: part, names: []string{"a", "b"}, outcome: plan.Progressing, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 7, Partial: true, Forced: true}}, stored: []string{"a"}, reserved: true},
+		"a forced removal":   {step: part, names: []string{"a", "b"}, outcome: plan.Progressing, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 7, Partial: true, Kind: framework.ForcedRemoval}}, stored: []string{"a"}, reserved: true},
 		"no forced removal":  {step: part, names: []string{"a"}, outcome: plan.Progressing},
 		"a change at once":   {names: []string{"a", "b"}, outcome: plan.Published},
-		"pages are restored": {permit: framework.NewStatus(framework.Wait, ""), names: []string{"a"}, outcome: plan.Held, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 6}}, stored: []string{"a"}, reserved: true},
+		"pages are restored": {permit: framework.NewStatus(framework.Wait, ""), names: []string{"a"}, outcome: plan.Held, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 6, Kind: framework.Republication}}, stored: []string{"a"}, reserved: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := &lastPoints{name: "x", permit: tc.permit, step: tc.step}
@@ -212,7 +212,7 @@ func TestPublishUnrecorded(t *testing.T) {
 			a := s.Attempt(t.Context(), "ns", func() *framework.Snapshot { return snapshot })
 			var got []framework.Proposal
 			for _, p := range plugin.bound {
-				got = append(got, framework.Proposal{Clusters: p.Clusters, Revision: p.Revision, Partial: p.Partial, Forced: p.Forced})
+				got = append(got, framework.Proposal{Clusters: p.Clusters, Revision: p.Revision, Partial: p.Partial, Kind: p.Kind})
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" || a.Outcome != tc.outcome {
 				t.Errorf("%s, published (-want +got):\n%s", a.Outcome, diff)

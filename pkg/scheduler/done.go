@@ -39,7 +39,7 @@ func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 		return 0, changes.Change{}, false
 	}
 	change = a.withRemovals(a.ChangeOf(a.Step))
-	if a.Publication == plan.ForcedOnly && change.PublishedGeneration != 0 {
+	if a.Publication() == plan.ForcedOnly && change.PublishedGeneration != 0 {
 		// What stays published was decided for the generation before.
 		change.Generation = change.PublishedGeneration
 	}

@@ -21,7 +21,7 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		a.Step = &step
 	}
 	switch {
-	case a.Outcome == plan.Failed && a.Publication == plan.Nothing:
+	case a.Outcome == plan.Failed && a.Publication() == plan.Nothing:
 	case a.FirstTimeout():
 		return a
 	default:
@@ -61,7 +61,7 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 		}
 		return
 	}
-	if a.Failure == nil || a.Publication != plan.Whole {
+	if a.Failure == nil || a.Publication() != plan.Whole {
 		s.setPublished(a, a.published())
 	}
 }
@@ -72,7 +72,7 @@ func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 	case a.Unrecorded == nil:
 		s.unreserveStep(ctx, a, a.Step)
 		return
-	case a.Unrecorded.Republishes:
+	case a.Unrecorded.Kind == framework.Republication:
 		if s.bindStep(ctx, a).IsSuccess() {
 			s.setPublished(a, a.published())
 		}
@@ -106,7 +106,7 @@ func (a *Attempt) endIsUnwritten() bool {
 // unreserveStep undoes Reserve for a step that was not published. While its change, or the one
 // beside it, stays open, or a page may list it, only plugins that count permitted changes undo it.
 func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framework.Proposal) {
-	if step == nil || step.Republishes {
+	if step == nil || step.Kind == framework.Republication {
 		return
 	}
 	keeps := step.KeepsReservation || step.Result.Unverified || a.OpenRecord() != nil || a.endIsUnwritten()
@@ -120,7 +120,7 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 
 // bindStep publishes the step. PreBind and PostBind do not run if it only restores pages.
 func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status {
-	if a.Step.Republishes {
+	if a.Step.Kind == framework.Republication {
 		return s.bind(ctx, a)
 	}
 	if failure := s.preBind(ctx, a); failure != nil {

@@ -138,7 +138,7 @@ func TestPublish(t *testing.T) {
 // eventsOf renders the events of some writes as "type reason related: note".
 func eventsOf(r *scheduler.Attempt, restores bool, writes ...framework.PageWrite) []string {
 	var all []string
-	r.Step = &framework.Proposal{Writes: writes, Republishes: restores, Result: framework.BindResult{Changed: true}}
+	r.Step = &framework.Proposal{Writes: writes, Kind: map[bool]framework.Kind{true: framework.Republication}[restores], Result: framework.BindResult{Changed: true}}
 	for _, e := range report.Writes(r) {
 		all = append(all, fmt.Sprintf("%s %s/%s %s: %s", e.Type, e.Reason, e.Action, e.Related.Name, e.Note))
 	}

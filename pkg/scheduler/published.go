@@ -28,7 +28,7 @@ func (a *Attempt) published() *framework.Published {
 	if a.ScoresWritten() {
 		next.ScoresAt = a.Snapshot.Now
 	}
-	if a.Publication == plan.Whole {
+	if a.Publication() == plan.Whole {
 		next.Generation, next.Profile = subject.Placement.Generation, decide.ProfileName(subject.Placement)
 	}
 	if before.Digest == p.Digest {
@@ -40,7 +40,7 @@ func (a *Attempt) published() *framework.Published {
 	}
 	next.Pages = make(map[string]uint64, len(pages))
 	for name, page := range pages {
-		if hash, known := before.Pages[name]; known && !written[name] && !p.Republishes {
+		if hash, known := before.Pages[name]; known && !written[name] && p.Kind != framework.Republication {
 			next.Pages[name] = hash
 		} else {
 			next.Pages[name] = framework.ContentHash(page)
@@ -53,7 +53,7 @@ func (a *Attempt) published() *framework.Published {
 func (a *Attempt) keepsPublished(before *framework.Published) bool {
 	pl := a.Snapshot.Subject.Placement
 	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest &&
-		(a.Publication != plan.Whole || before.Generation == pl.Generation && before.Profile == decide.ProfileName(pl))
+		(a.Publication() != plan.Whole || before.Generation == pl.Generation && before.Profile == decide.ProfileName(pl))
 }
 
 // pagesAfter returns the pages after the step's writes, by name, and the names of written pages.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -36,7 +35,7 @@ func TestPublished(t *testing.T) {
 			want: framework.Published{Names: []string{"a", "c"}, Generation: 1, Profile: "before", Revision: 5, Pages: map[string]uint64{"p-decision-1": hash(listsA), "p-decision-2": hash(second)}},
 		},
 		"restored pages": {
-			step: framework.Proposal{Clusters: []string{"a"}, Republishes: true, Writes: []framework.PageWrite{{Page: second, Deleted: true}}}, pages: []*v1alpha1.PlacementDecision{listsB, second},
+			step: framework.Proposal{Clusters: []string{"a"}, Kind: framework.Republication, Writes: []framework.PageWrite{{Page: second, Deleted: true}}}, pages: []*v1alpha1.PlacementDecision{listsB, second},
 			want: framework.Published{Names: []string{"a"}, Generation: 1, Profile: "before", Revision: 4, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
 		},
 	} {
@@ -47,7 +46,7 @@ func TestPublished(t *testing.T) {
 			a.Snapshot.Subject.Pages = tc.pages
 			tc.step.Digest = framework.DigestOf(tc.step.Clusters)
 			if a.Step = &tc.step; tc.target {
-				a.Publication = plan.Whole
+				a.Publish = a.Step
 			}
 			tc.want.Digest = tc.step.Digest
 			if diff := cmp.Diff(&tc.want, a.published()); diff != "" {
@@ -122,7 +121,7 @@ func TestRepublishes(t *testing.T) {
 			a := attemptOn(nil)
 			a.Step = &framework.Proposal{Digest: "d", Writes: tc.writes}
 			if !tc.partial {
-				a.Publication = plan.Whole
+				a.Publish = a.Step
 			}
 			before := same
 			if tc.change != nil {

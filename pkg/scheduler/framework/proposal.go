@@ -22,12 +22,8 @@ type Proposal struct {
 	// Revision is the number of the change or, if no cluster changes, of the last change; 0 if
 	// unknown.
 	Revision int64
-	// Revoked is true if the change only removes clusters whose sets are no longer bound to the
-	// namespace.
-	Revoked bool
-	// Forced is true if the change only removes clusters that the Placement cannot keep: revoked,
-	// deleted, or excluded by a filter that forces it (ForcesRemoval).
-	Forced bool
+	// Kind says where the Proposal leads.
+	Kind Kind
 	// Partial is true if the Proposal is one step of a change, and the change continues after it.
 	Partial bool
 	// KeepsReservation is true for a removal of its own while the rest of a change stays reserved.
@@ -36,9 +32,6 @@ type Proposal struct {
 	Edited bool
 	// Cause is what triggered the attempt that first proposed the change, as in its record.
 	Cause string
-	// Republishes is true if the Proposal publishes the last published decision again.
-	// scoreRateLimit does not apply then.
-	Republishes bool
 	// LastScores is when this process published scores last; zero if unknown. The status may
 	// contain an earlier time.
 	LastScores time.Time
@@ -58,6 +51,25 @@ type Proposal struct {
 	// Result describes the pages after all writes.
 	Result BindResult
 }
+
+// Kind says where a Proposal leads.
+type Kind string
+
+// The kinds of Proposals.
+const (
+	// ToTarget: to the selected clusters, or the rest of an earlier change.
+	ToTarget Kind = ""
+	// ForcedRemoval: only clusters are removed that the Placement cannot keep: revoked, deleted, or
+	// excluded by a filter that forces it (ForcesRemoval).
+	ForcedRemoval Kind = "ForcedRemoval"
+	// RevokedRemoval: only clusters are removed whose sets are no longer bound to the namespace.
+	RevokedRemoval Kind = "RevokedRemoval"
+	// Republication: the last published decision is published again. scoreRateLimit does not apply.
+	Republication Kind = "Republication"
+)
+
+// Forced reports whether the change only removes clusters that the Placement cannot keep.
+func (k Kind) Forced() bool { return k == ForcedRemoval || k == RevokedRemoval }
 
 // Change is a permitted change as a TransitionPlugin sees it.
 type Change struct {

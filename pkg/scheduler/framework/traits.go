@@ -63,7 +63,7 @@ type Traits struct {
 	CountsPermitted bool
 
 	// PermitsForcedRemovals is true for a PermitPlugin that permits forced removals
-	// (Proposal.Forced) even while it holds the change. If only such plugins hold a change, its
+	// (Kind.Forced) even while it holds the change. If only such plugins hold a change, its
 	// forced removals are published as a change of their own.
 	PermitsForcedRemovals bool
 	// RenewsHolds is true for a PermitPlugin whose hold does not expire: if it still holds the

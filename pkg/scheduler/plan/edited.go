@@ -162,7 +162,7 @@ const causePlacement = "Placement: "
 // before, what changed, and who edited it. Clusters that it cannot keep leave without the edit.
 func (p *Plan) addEdit(c *changes.Change) {
 	subject := p.Snapshot.Subject
-	if p.Publication == ForcedOnly {
+	if p.Publication() == ForcedOnly {
 		return
 	}
 	if c.PublishedGeneration != 0 && c.PublishedGeneration != c.Generation {

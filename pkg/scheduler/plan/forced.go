@@ -75,7 +75,9 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 	plan.Decision = a.WithDeadline(deadline)
 	alone := &planner{Plan: &plan, in: a.in, edits: a.edits}
 	p := a.lastWithout(removed)
-	p.Revoked = revoked
+	if revoked {
+		p.Kind = framework.RevokedRemoval
+	}
 	return alone, alone.newMove(p, stability)
 }
 
@@ -96,11 +98,11 @@ func (a *planner) publishRemoval(m *Move, v Verdict) {
 	a.Outcome = Published
 	if a.Target != nil && slices.Equal(m.Clusters, a.Target.Clusters) {
 		// The removal is the whole change.
-		m.Selected, a.Target, a.Deferred = a.Target.Selected, m.Proposal, nil
-		a.publish(Whole, m.Proposal)
+		m.Selected, m.Kind, a.Target, a.Deferred = a.Target.Selected, framework.ToTarget, m.Proposal, nil
+		a.Publish = m.Proposal
 		return
 	}
-	a.publish(ForcedOnly, m.Proposal)
+	a.Publish = m.Proposal
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
@@ -118,7 +120,7 @@ func (a *planner) forcedPermitted() bool {
 // and forced removals of a change in steps are made.
 func (a *planner) unrecorded() *framework.Proposal {
 	switch {
-	case a.Publication == Republished:
+	case a.Publication() == Republished:
 		return a.Publish
 	case a.Outcome != Progressing || a.Publish == nil || a.Record() != nil:
 		// A change with a record keeps its revision, and its approval, until that is written.

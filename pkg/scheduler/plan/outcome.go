@@ -79,7 +79,7 @@ func (p *Plan) Effects() Effects { return effects[p.Outcome] }
 
 // DiffersFromTarget reports whether the published clusters differ from the selected ones.
 func (p *Plan) DiffersFromTarget() bool {
-	return p.Effects().DecisionPending != "" || p.Publication == ForcedOnly || p.Progress != nil
+	return p.Effects().DecisionPending != "" || p.Publication() == ForcedOnly || p.Progress != nil
 }
 
 // maxNamed is the maximum number of added, and of removed, clusters that a message names.

@@ -30,6 +30,21 @@ const (
 	Republished Publication = "Republished"
 )
 
+// Publication says what Publish is.
+func (p *Plan) Publication() Publication {
+	switch publish := p.Publish; {
+	case publish == nil:
+		return Nothing
+	case publish.Kind == framework.Republication:
+		return Republished
+	case publish.Partial:
+		return Partial
+	case publish.Kind.Forced():
+		return ForcedOnly
+	}
+	return Whole
+}
+
 // Plan is the result of steps 5 to 8.
 type Plan struct {
 	*decide.Decision
@@ -43,9 +58,8 @@ type Plan struct {
 	Deferred *Deferred
 	// Outcome is that of the Verdict or, if that is Permitted, how much of the change is published.
 	Outcome Outcome
-	// Publication says what Publish is: the Proposal to publish now; nil for Nothing.
-	Publication Publication
-	Publish     *framework.Proposal
+	// Publish is the Proposal to publish now; nil for nothing.
+	Publish *framework.Proposal
 	// Unrecorded is what is published if the records that come first cannot be written; nil for
 	// nothing.
 	Unrecorded *framework.Proposal
@@ -211,14 +225,14 @@ func (a *planner) limitTimeouts() {
 		}
 	}
 	if a.FirstTimeout() {
-		a.Publication, a.Publish = Nothing, nil
+		a.Publish = nil
 	}
 }
 
 // FirstTimeout reports whether this cycle timed out and the previous one for the same generation of
 // the Placement did not. It is false if the attempt has something to publish other than Target.
 func (p *Plan) FirstTimeout() bool {
-	return p.Timeouts == 1 && (p.Publication == Nothing || p.Publication == Whole)
+	return p.Timeouts == 1 && (p.Publish == nil || p.Publication() == Whole)
 }
 
 // setPublish sets what the outcome publishes.
@@ -227,7 +241,7 @@ func (a *planner) setPublish(ctx context.Context) {
 	case a.Outcome == Permitted:
 		a.nextStep(ctx)
 	case a.Outcome == Unchanged || a.Outcome == Undecided && a.Target != nil:
-		a.publish(Whole, a.Target)
+		a.Publish = a.Target
 	}
 	switch a.Outcome {
 	case Published, Progressing, Unchanged:
@@ -236,12 +250,6 @@ func (a *planner) setPublish(ctx context.Context) {
 		if a.Publish == nil {
 			a.removeForced(ctx)
 		}
-	}
-}
-
-func (a *planner) publish(what Publication, p *framework.Proposal) {
-	if a.Publication, a.Publish = what, p; p == nil {
-		a.Publication = Nothing
 	}
 }
 
@@ -262,7 +270,7 @@ func (a *planner) remember() {
 	if at, cause := a.Expiry(); a.Timers.NextAttempt.Equal(at) {
 		a.Timers.NextAttemptCause = cause
 	}
-	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication == ForcedOnly || a.keepsReserved || a.unreserveFailed
+	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication() == ForcedOnly || a.keepsReserved || a.unreserveFailed
 	a.Held = a.held()
 }
 

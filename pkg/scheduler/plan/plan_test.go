@@ -130,8 +130,8 @@ func TestFirstTimeout(t *testing.T) {
 		d := decisionOn(nil)
 		d.Failure, d.Deadline = deadline.Timeout("Filter", "x"), deadline
 		p := Make(t.Context(), d, Input{Timeouts: before, Limits: limited})
-		if p.Publication != want || (p.Publish == nil) != (want == Nothing) || p.Timeouts != before+1 || p.FirstTimeout() != (want == Nothing) {
-			t.Errorf("timeout %d: it publishes %s %v", p.Timeouts, p.Publication, p.Publish)
+		if p.Publication() != want || (p.Publish == nil) != (want == Nothing) || p.Timeouts != before+1 || p.FirstTimeout() != (want == Nothing) {
+			t.Errorf("timeout %d: it publishes %s %v", p.Timeouts, p.Publication(), p.Publish)
 		}
 		if at, wait := p.State.Requeue(), limited.TimeoutDelay(p.Timeouts); !at.Equal(fixture.Now.Add(wait)) {
 			t.Errorf("timeout %d: the next attempt is at %v", p.Timeouts, at)

@@ -36,7 +36,7 @@ func TestRecordsAfter(t *testing.T) {
 			want: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before, LastProgressTime: &before, Remaining: left, Message: "2 of 3 added, 0 of 2 removed"},
 		},
 		"pages are restored": {
-			outcome: Progressing, step: &framework.Proposal{Republishes: true}, before: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before},
+			outcome: Progressing, step: &framework.Proposal{Kind: framework.Republication}, before: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before},
 			want: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before, Remaining: left, Message: "2 of 3 added, 0 of 2 removed"},
 		},
 		"published": {

@@ -312,8 +312,11 @@ func (a *planner) lastWithout(without []string) *framework.Proposal {
 	}
 	names := changes.Minus(last.Names, without)
 	p := &framework.Proposal{
-		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Forced: len(without) > 0, Republishes: len(without) == 0,
+		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Kind: framework.ForcedRemoval,
 		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.SelectedCluster, 0, len(names)),
+	}
+	if len(without) == 0 {
+		p.Kind = framework.Republication
 	}
 	unscored := map[int]int{} // positions in Selected by the index of the cluster
 	for _, name := range names {
@@ -349,7 +352,7 @@ func (a *planner) republish() {
 	case last == nil && HadClusters(subject.Placement):
 	case last != nil && !last.Damaged(subject) && !a.regroups():
 	default:
-		a.publish(Republished, a.lastWithout(nil))
+		a.Publish = a.lastWithout(nil)
 	}
 }
 

@@ -209,7 +209,7 @@ func TestRepublish(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
-			if p.Republishes != tc.wantRestores || p.Forced == tc.wantRestores || p.Revision != 4 || p.LastScores != last.ScoresAt || p.From != last.Digest {
+			if (p.Kind == framework.Republication) != tc.wantRestores || p.Kind.Forced() == tc.wantRestores || p.Revision != 4 || p.LastScores != last.ScoresAt || p.From != last.Digest {
 				t.Errorf("got %+v", p)
 			}
 		})

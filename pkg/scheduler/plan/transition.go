@@ -73,7 +73,7 @@ func (a *planner) nextStep(ctx context.Context) {
 		}
 	case t == nil || len(t.Added) == len(a.Change.Added) && len(t.Removed) == len(a.Change.Removed):
 		a.Outcome = Published
-		a.publish(Whole, a.Target)
+		a.Publish = a.Target
 		return
 	}
 	a.Outcome = Progressing
@@ -91,7 +91,7 @@ func (a *planner) nextStep(ctx context.Context) {
 		a.checkDeadline(t)
 		return
 	}
-	a.publish(Partial, a.proposeStep(t))
+	a.Publish = a.proposeStep(t)
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
@@ -179,7 +179,7 @@ func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange, beside [
 	}
 	// Selected has the clusters that stay, too: quotas count them.
 	p := a.lastWithout(changes.Minus(names, target))
-	p.Forced, p.Republishes = false, false
+	p.Kind = framework.ToTarget
 	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, digest, revision, open.Spec.Cause, approved(open) || approvedBefore(open)
 	last := a.Snapshot.Subject.Last
 	p.Edited = open.Spec.Edited || last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
@@ -402,7 +402,7 @@ func (a *planner) onlyForced(c *framework.Cluster) bool {
 // proposeStep proposes one step of the change.
 func (a *planner) proposeStep(t *framework.Transition) *framework.Proposal {
 	p := a.lastWithout(t.Removed)
-	p.Forced, p.Republishes, p.Partial = false, false, true
+	p.Kind, p.Partial = framework.ToTarget, true
 	p.Added, p.Revision, p.Cause, p.Approved, p.Edited = t.Added, a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited
 	for _, selection := range a.Change.Selected {
 		if _, added := slices.BinarySearch(t.Added, selection.Cluster.Name); added {

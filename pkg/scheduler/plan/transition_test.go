@@ -130,15 +130,15 @@ func TestNextStep(t *testing.T) {
 				if a.Publish.Partial {
 					step += " partial"
 				}
-				if a.Publish.Cause != "why" || !a.Publish.Approved || !a.Publish.Edited || a.Publish.Republishes || a.Publish.Forced {
+				if a.Publish.Cause != "why" || !a.Publish.Approved || !a.Publish.Edited || a.Publish.Kind != framework.ToTarget {
 					t.Errorf("the step is %+v", a.Publish)
 				}
 			}
 			if a.Progress != nil {
 				text = a.Progress.String()
 			}
-			if a.Outcome != tc.want || a.Publication != tc.wantWhat || step != tc.wantStep || text != tc.wantText {
-				t.Errorf("%s: %s step %q, %q", a.Outcome, a.Publication, step, text)
+			if a.Outcome != tc.want || a.Publication() != tc.wantWhat || step != tc.wantStep || text != tc.wantText {
+				t.Errorf("%s: %s step %q, %q", a.Outcome, a.Publication(), step, text)
 			}
 			if got := a.State.Requeue(); !got.Equal(tc.wantRequeue) {
 				t.Errorf("the next attempt is at %v", got)

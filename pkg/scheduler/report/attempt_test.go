@@ -90,7 +90,7 @@ func TestPlaceholder(t *testing.T) {
 			a := attemptOn(tc.last)
 			a.Failure = tc.failure
 			a.Step = &framework.Proposal{
-				Republishes: tc.restores, Result: framework.BindResult{Changed: true}, Writes: []framework.PageWrite{{Page: tc.page, Created: true}},
+				Kind: map[bool]framework.Kind{true: framework.Republication}[tc.restores], Result: framework.BindResult{Changed: true}, Writes: []framework.PageWrite{{Page: tc.page, Created: true}},
 			}
 			events := report.Writes(a)
 			if got := len(events) == 0; got != tc.want || !got && events[0].Reason != "DecisionCreate" {
@@ -158,21 +158,21 @@ func TestConditionsThatEnd(t *testing.T) {
 	const disabled, admitted, progressing = v1alpha1.PlacementConditionSchedulingDisabled, v1alpha1.PlacementConditionQueueAdmitted, v1alpha1.PlacementConditionDecisionProgressing
 	inSteps := &berthv1alpha1.PlacementChange{Status: berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhaseProgressing}}
 	for name, tc := range map[string]struct {
-		outcome     plan.Outcome
-		queue       *framework.QueueAdmission
-		publication plan.Publication
-		records     []*berthv1alpha1.PlacementChange
-		want        []string
+		outcome plan.Outcome
+		queue   *framework.QueueAdmission
+		publish *framework.Proposal
+		records []*berthv1alpha1.PlacementChange
+		want    []string
 	}{
 		"decided":               {outcome: plan.Unchanged},
 		"in a queue":            {outcome: plan.Unchanged, queue: &framework.QueueAdmission{Admitted: true}, want: []string{admitted}},
 		"failed":                {outcome: plan.Failed, records: []*berthv1alpha1.PlacementChange{inSteps}, want: []string{progressing}},
 		"failed after the end":  {outcome: plan.Failed},
-		"forced removals alone": {outcome: plan.Published, publication: plan.ForcedOnly, want: []string{progressing}},
+		"forced removals alone": {outcome: plan.Published, publish: &framework.Proposal{Kind: framework.ForcedRemoval}, want: []string{progressing}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attemptOn(lastOf())
-			a.Outcome, a.Publication, a.Snapshot.Queue, a.Snapshot.Subject.Records = tc.outcome, tc.publication, tc.queue, tc.records
+			a.Outcome, a.Publish, a.Snapshot.Queue, a.Snapshot.Subject.Records = tc.outcome, tc.publish, tc.queue, tc.records
 			var conditions []metav1.Condition
 			for _, kind := range []string{disabled, admitted, progressing} {
 				conditions = append(conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue})

@@ -74,7 +74,7 @@ func satisfiedNow(a *scheduler.Attempt, target metav1.Condition, before []metav1
 	if a.Target != nil && a.DiffersFromTarget() {
 		target = satisfiedBeforeChange(a, target)
 	}
-	if a.Publication == plan.ForcedOnly || a.Outcome == plan.Undecided && !plan.SaysUndecided(&target) {
+	if a.Publication() == plan.ForcedOnly || a.Outcome == plan.Undecided && !plan.SaysUndecided(&target) {
 		if c := meta.FindStatusCondition(before, target.Type); c != nil {
 			// After a restart it tells for which spec the published clusters were selected.
 			target.ObservedGeneration = c.ObservedGeneration
@@ -106,7 +106,7 @@ func SetConditions(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 		})
 	case effects.Keep:
 		keepDecisionPending(a, conditions)
-	case a.Publication == plan.ForcedOnly:
+	case a.Publication() == plan.ForcedOnly:
 	case effects.DecisionPending == "":
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)
 	default:
@@ -134,7 +134,7 @@ func setProgressing(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 		v1alpha1.SetCondition(conditions, c)
 	case a.Effects().Keep:
 		keepProgressing(a, conditions)
-	case a.Publication != plan.ForcedOnly:
+	case a.Publication() != plan.ForcedOnly:
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing)
 	}
 }

@@ -75,7 +75,7 @@ func FoundWrites(a *scheduler.Attempt) []Event {
 
 // isPlaceholder is true for the empty page of a Placement that was never decided.
 func isPlaceholder(a *scheduler.Attempt, page *v1alpha1.PlacementDecision) bool {
-	return len(page.Status.Decisions) == 0 && a.Snapshot.Subject.Last == nil && (a.Failure != nil || a.Step.Republishes)
+	return len(page.Status.Decisions) == 0 && a.Snapshot.Subject.Last == nil && (a.Failure != nil || a.Step.Kind == framework.Republication)
 }
 
 func pageEvent(a *scheduler.Attempt, reason, action, done string, page *v1alpha1.PlacementDecision) Event {
