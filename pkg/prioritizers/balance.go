@@ -9,9 +9,10 @@ import (
 )
 
 // Balance prefers clusters with few decisions. count is the number of decisions on a cluster of all
-// other Placements on the hub, but those that are with this one and so follow it, max the highest count of any cluster name. The score is 100 if count
-// is 0, otherwise 2·int(100·(0.5 − count/max)), in IEEE doubles. After a start the clusters that
-// stay have the best score: counts have drifted since the last decision.
+// other Placements on the hub, but those that are with this one and so follow it, max the highest
+// count of any cluster name. The score is 100 if count is 0, otherwise 2·int(100·(0.5 −
+// count/max)), in IEEE doubles. After a start the clusters that stay have the best score: counts
+// have drifted since the last decision.
 type Balance struct{}
 
 type balanceState struct {

@@ -79,7 +79,8 @@ func (s *Scheduler) decideDry(ctx context.Context, snapshot *framework.Snapshot,
 }
 
 // Attempt runs steps 1 to 9 for one Placement of a namespace. takeSnapshot runs with the cycle lock
-// held; if it returns nil, or the Placement is not decided, Attempt returns nil. Attempts of different namespaces take turns.
+// held; if it returns nil, or the Placement is not decided, Attempt returns nil. Attempts of
+// different namespaces take turns.
 func (s *Scheduler) Attempt(ctx context.Context, namespace string, takeSnapshot func() *framework.Snapshot) *Attempt {
 	return s.attempt(ctx, namespace, takeSnapshot, false)
 }

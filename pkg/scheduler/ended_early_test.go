@@ -125,8 +125,8 @@ func TestHeldChangeOfAnEarlierSpec(t *testing.T) {
 	}
 }
 
-// TestHeldChangeExpiresUndecided: a held change expires at its time, although nothing can be decided
-// meanwhile, and the attempt that ends it is due then.
+// TestHeldChangeExpiresUndecided: a held change expires at its time, although nothing can be
+// decided meanwhile, and the attempt that ends it is due then.
 func TestHeldChangeExpiresUndecided(t *testing.T) {
 	for name, undecide := range map[string]func(d *desk){
 		"misconfigured": func(d *desk) {

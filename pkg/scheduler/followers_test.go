@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -26,14 +25,14 @@ func TestFollowersMoveNobody(t *testing.T) {
 				f.store(dependencies["with"]("p0", "p3"))
 				f.run(60)
 			}
-			before := f.pages.listed(v1alpha1.PlacementLabel)
+			before := f.pages.listed()
 			for range 3 {
 				for i := range len(with) + 1 {
 					f.enqueue([]inventory.Key{{Namespace: "ns", Name: fmt.Sprint("p", i)}})
 					f.run(60)
 				}
 			}
-			if after := f.pages.listed(v1alpha1.PlacementLabel); after != before {
+			if after := f.pages.listed(); after != before {
 				t.Errorf("published: %s, before: %s", after, before)
 			}
 		})

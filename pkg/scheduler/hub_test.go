@@ -119,14 +119,13 @@ func (m *memoryPages) unchanged(page *v1alpha1.PlacementDecision) error {
 	return nil
 }
 
-// listed are the clusters on the pages that a label names the Placement's, by page: "p-decision-1:
-// a b".
-func (m *memoryPages) listed(label string) string {
+// listed are the clusters on the labelled pages, by page: "p-decision-1: a b".
+func (m *memoryPages) listed() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []string
 	for _, page := range m.pages {
-		if page.Labels[label] == "" {
+		if page.Labels[v1alpha1.PlacementLabel] == "" {
 			continue
 		}
 		text := page.Name + ":"
@@ -463,7 +462,7 @@ func (d *desk) attemptUntilStable() *scheduler.Attempt {
 	return nil
 }
 
-func (d *desk) published() string { return d.pages.listed(v1alpha1.PlacementLabel) }
+func (d *desk) published() string { return d.pages.listed() }
 
 // held are the clusters that the open record leads to.
 func (d *desk) held() string {

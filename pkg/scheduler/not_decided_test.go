@@ -39,8 +39,8 @@ func TestUndecidedPlacementTakesNothing(t *testing.T) {
 					f.gate.answer = nil
 					f.store(fixture.Placement("ns", "p1").Number(1).Obj())
 					f.clock.Step(time.Minute)
-					if f.run(60); strings.Contains(f.pages.listed(v1alpha1.PlacementLabel), " c") {
-						t.Fatalf("what is reserved is given away: %s", f.pages.listed(v1alpha1.PlacementLabel))
+					if f.run(60); strings.Contains(f.pages.listed(), " c") {
+						t.Fatalf("what is reserved is given away: %s", f.pages.listed())
 					}
 					next := first.DeepCopy()
 					stop(next)
@@ -51,7 +51,7 @@ func TestUndecidedPlacementTakesNothing(t *testing.T) {
 					f.run(60)
 					f.clock.Step(time.Minute)
 					f.run(60)
-					if got := f.pages.listed(v1alpha1.PlacementLabel); !strings.Contains(got, "p1-decision-1: c") {
+					if got := f.pages.listed(); !strings.Contains(got, "p1-decision-1: c") {
 						t.Errorf("published: %s", got)
 					}
 				})

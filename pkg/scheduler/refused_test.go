@@ -47,7 +47,7 @@ func TestRefusedPagesTakeNothing(t *testing.T) {
 	}
 	f.store(fixture.Placement("ns", "p1").Obj())
 	f.run(60)
-	if diff := cmp.Diff("p1-decision-1: c0 c1 c2 c3", f.pages.listed(v1alpha1.PlacementLabel)); diff != "" {
+	if diff := cmp.Diff("p1-decision-1: c0 c1 c2 c3", f.pages.listed()); diff != "" {
 		t.Errorf("published (-want +got):\n%s", diff)
 	}
 }

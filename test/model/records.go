@@ -16,14 +16,7 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 		if a.awaitsRecord {
 			return
 		}
-		for _, r := range a.superseded(c) {
-			if a.expires(r) {
-				r.Phase = berthv1alpha1.PhaseExpired
-			} else if a.staysOpen(r) {
-				continue
-			}
-			*after = append(*after, r)
-		}
+		*after = a.endedUndecided(c)
 	case Unchanged, Waiting:
 		*after = a.superseded(c)
 	case Denied:
@@ -75,6 +68,19 @@ func (c *change) own() *Record {
 // change of an earlier spec, which cannot be approved any more.
 func (a *attempt) staysOpen(r Record) bool {
 	return r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Generation == a.Placement.Generation || len(r.Holds) == 0
+}
+
+// endedUndecided are the records that end although nothing is decided.
+func (a *attempt) endedUndecided(c *change) (ended []Record) {
+	for _, r := range a.superseded(c) {
+		if a.expires(r) {
+			r.Phase = berthv1alpha1.PhaseExpired
+		} else if a.staysOpen(r) {
+			continue
+		}
+		ended = append(ended, r)
+	}
+	return ended
 }
 
 // expires reports whether a held change of this spec expires although nothing is decided: a hold of

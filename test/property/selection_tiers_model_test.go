@@ -199,7 +199,8 @@ func (w *selectionWorld) checkStatus(policy *berthv1alpha1.SelectionPolicy, a *s
 	w.checkUnmet(policy, a)
 }
 
-// hasCandidates reports whether the set that all use has a cluster: without one, that is the reason.
+// hasCandidates reports whether the set that all use has a cluster: without one, that is the
+// reason.
 func (w *selectionWorld) hasCandidates() bool {
 	return slices.ContainsFunc(w.all(), func(o client.Object) bool {
 		c, ok := o.(*v1alpha1.ManagedCluster)

@@ -17,8 +17,8 @@ func timesOf(v reflect.Value, visit func(time.Time)) {
 	case v.Type() == reflect.TypeFor[time.Time]():
 		visit(v.Interface().(time.Time))
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			timesOf(v.Field(i), visit)
+		for _, field := range v.Fields() {
+			timesOf(field, visit)
 		}
 	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {

@@ -224,7 +224,8 @@ func compareKeys(x, y Key) int {
 }
 
 // affectedByFreedQuota returns the limited Placements that may have more clusters after a quota got
-// free capacity. If it is free for another Placement, those that are not admitted are checked again.
+// free capacity. If it is free for another Placement, those that are not admitted are checked
+// again.
 func (a *Assignments) affectedByFreedQuota(forPlacement bool) (affected []Key) {
 	for key, s := range a.limited {
 		switch {

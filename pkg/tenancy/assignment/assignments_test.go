@@ -770,8 +770,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestFreedQuotaAffectsItsQueue: clusters that a Placement gives back affect only those that get more
-// by that, not each that any quota limits.
+// TestFreedQuotaAffectsItsQueue: clusters that a Placement gives back affect only those that get
+// more by that, not each that any quota limits.
 func TestFreedQuotaAffectsItsQueue(t *testing.T) {
 	d := newTestQueues(fixture.Partition(`queues:
   - {name: a, resources: {max: {clusters: 3}}}
