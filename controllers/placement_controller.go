@@ -117,7 +117,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	}
 	r.reported.succeeded(attempt.Snapshot.Subject.Placement)
 	watch.endStage("status")
-	r.Inventory.Settle(attempt.Snapshot, attempt.Settled())
+	r.Inventory.Settle(attempt.Snapshot, attempt.Proof())
 	return requeue(ctx, attempt, wait)
 }
 
@@ -125,7 +125,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 // answer.
 func checkSkip(ctx context.Context, attempt *scheduler.Attempt) {
 	switch {
-	case !attempt.Snapshot.Settled:
+	case !attempt.Snapshot.Skippable:
 	case attempt.WronglySkipped():
 		attemptsSkipped.WithLabelValues("Different").Inc()
 		log.FromContext(ctx).Error(nil, wrongSkip, "outcome", attempt.Outcome, "change", attempt.Target)

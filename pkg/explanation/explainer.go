@@ -150,7 +150,7 @@ func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt
 
 // withOthers adds a verdict on each name that is not a candidate. It looks at the names only, so
 // that a name of another namespace's cluster cannot be told from one that does not exist.
-func withOthers(verdicts []framework.Verdict, asked []string) []framework.Verdict {
+func withOthers(verdicts []framework.ClusterVerdict, asked []string) []framework.ClusterVerdict {
 	known := make(map[string]bool, len(verdicts))
 	for _, v := range verdicts {
 		known[v.Cluster] = true
@@ -158,9 +158,9 @@ func withOthers(verdicts []framework.Verdict, asked []string) []framework.Verdic
 	for _, name := range asked {
 		if !known[name] {
 			known[name] = true
-			verdicts = append(verdicts, framework.Verdict{Cluster: name, Reason: berthv1alpha1.NotACandidate})
+			verdicts = append(verdicts, framework.ClusterVerdict{Cluster: name, Reason: berthv1alpha1.NotACandidate})
 		}
 	}
-	slices.SortFunc(verdicts, func(a, b framework.Verdict) int { return strings.Compare(a.Cluster, b.Cluster) })
+	slices.SortFunc(verdicts, func(a, b framework.ClusterVerdict) int { return strings.Compare(a.Cluster, b.Cluster) })
 	return verdicts
 }

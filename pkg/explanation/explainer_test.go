@@ -189,7 +189,7 @@ func TestStatusIsBounded(t *testing.T) {
 		for j := range 64 {
 			scores[fmt.Sprint(long, j)] = 100
 		}
-		report.Verdicts = append(report.Verdicts, framework.Verdict{Cluster: long, Reason: strings.Repeat("r", 70000), SelectedWith: long, Scores: scores})
+		report.Verdicts = append(report.Verdicts, framework.ClusterVerdict{Cluster: long, Reason: strings.Repeat("r", 70000), SelectedWith: long, Scores: scores})
 		report.Decisions = append(report.Decisions, simulator.Decision{Name: fmt.Sprint(long, i), Clusters: make([]string, 100)})
 		for j := range 100 {
 			report.Decisions[i].Clusters[j] = long

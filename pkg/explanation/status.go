@@ -138,7 +138,7 @@ func ReportOf(e *berthv1alpha1.PlacementExplanation) *simulator.Report {
 		NumberOfSelectedClusters: int(status.SelectedClusters),
 		Decisions:                []simulator.Decision{},
 		Conditions:               simulator.Conditions{},
-		Verdicts:                 []framework.Verdict{},
+		Verdicts:                 []framework.ClusterVerdict{},
 	}
 	for _, c := range status.Conditions {
 		if c.Type != berthv1alpha1.ExplanationExplained && c.Type != berthv1alpha1.ExplanationThrottled {
@@ -157,7 +157,7 @@ func ReportOf(e *berthv1alpha1.PlacementExplanation) *simulator.Report {
 		if v.Reason != berthv1alpha1.NotACandidate {
 			a.AvailableClusters = append(a.AvailableClusters, v.Cluster)
 		}
-		a.Verdicts = append(a.Verdicts, framework.Verdict{
+		a.Verdicts = append(a.Verdicts, framework.ClusterVerdict{
 			Cluster: v.Cluster, Selected: v.Selected, Plugin: v.Plugin, Reason: v.Reason, Rank: int(v.Rank),
 			Score: v.Score, Scores: v.Scores, Distance: v.Distance, SelectedWith: v.SelectedWith,
 		})

@@ -153,7 +153,7 @@ type Cell struct {
 	Placement string `json:"placement"`
 	Cluster   string `json:"cluster"`
 	// Verdict is missing if there was no decision; then Note is the reason.
-	Verdict *framework.Verdict `json:"verdict,omitempty"`
+	Verdict *framework.ClusterVerdict `json:"verdict,omitempty"`
 	Note    string             `json:"note,omitempty"`
 	// Published is true if the published decision has the cluster.
 	Published bool `json:"published"`

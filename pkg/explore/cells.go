@@ -152,7 +152,7 @@ func (w *world) cell(placement, cluster string, a answer) (*Cell, error) {
 	}
 	c.Pending = pendingOf(report, has, cluster)
 	c.Spread = w.spread(subject.Placement, report, has, cluster)
-	switch i := slices.IndexFunc(report.Verdicts, func(v framework.Verdict) bool { return v.Cluster == cluster }); {
+	switch i := slices.IndexFunc(report.Verdicts, func(v framework.ClusterVerdict) bool { return v.Cluster == cluster }); {
 	case i >= 0:
 		c.Verdict, c.Weights = &report.Verdicts[i], map[string]int64{}
 		for plugin := range c.Verdict.Scores {

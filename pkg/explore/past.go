@@ -60,12 +60,12 @@ type replayedOne struct {
 }
 
 func (r replayedOne) outline(ctx context.Context) (*simulator.Report, error) {
-	return r.report(ctx, func(*scheduler.Attempt, *scheduler.Scheduler) []framework.Verdict { return nil })
+	return r.report(ctx, func(*scheduler.Attempt, *scheduler.Scheduler) []framework.ClusterVerdict { return nil })
 }
 
 func (r replayedOne) explain(ctx context.Context, cluster string) (*simulator.Report, error) {
 	noCandidate := ""
-	report, err := r.report(ctx, func(a *scheduler.Attempt, engine *scheduler.Scheduler) []framework.Verdict {
+	report, err := r.report(ctx, func(a *scheduler.Attempt, engine *scheduler.Scheduler) []framework.ClusterVerdict {
 		noCandidate = a.WhyNoCandidate(cluster)
 		return engine.Explain(ctx, a.Decision, cluster)
 	})
@@ -76,7 +76,7 @@ func (r replayedOne) explain(ctx context.Context, cluster string) (*simulator.Re
 }
 
 func (r replayedOne) report(
-	ctx context.Context, verdicts func(*scheduler.Attempt, *scheduler.Scheduler) []framework.Verdict,
+	ctx context.Context, verdicts func(*scheduler.Attempt, *scheduler.Scheduler) []framework.ClusterVerdict,
 ) (report *simulator.Report, err error) {
 	skipped, err := r.Decide(ctx, r.key, func(a *scheduler.Attempt, engine *scheduler.Scheduler) error {
 		var err error

@@ -224,7 +224,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 		inv.loadLast(p)
 		snapshot := inv.snapshot(p, inv.withRecords(p), now, queue)
 		snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
-		snapshot.Settled = p.settledCheck && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
+		snapshot.Skippable = p.settledCheck && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
 		// Events after this Snapshot are not in it: they start an attempt.
 		p.settled, p.settledCheck = nil, false
 		snapshot.Sequence = inv.sequence

@@ -160,16 +160,16 @@ func TestCheckSettled(t *testing.T) {
 	if !slices.Contains(names(inv.Update(grown("4Gi"))), "n/memory") {
 		t.Fatal("the attempt does not run")
 	}
-	if s := inv.Snapshot(memoryKey, fixture.Now, nil); !s.Settled {
+	if s := inv.Snapshot(memoryKey, fixture.Now, nil); !s.Skippable {
 		t.Error("the Snapshot does not have Settled")
 	}
-	if inv.Snapshot(memoryKey, fixture.Now, nil).Settled {
+	if inv.Snapshot(memoryKey, fixture.Now, nil).Skippable {
 		t.Error("a later Snapshot has Settled, too")
 	}
 	settleMemory(inv, inv.Snapshot(memoryKey, fixture.Now, nil))
 	inv.Update(grown("5Gi"))
 	inv.Update(fixture.Binding("n", "s2"))
-	if inv.Snapshot(memoryKey, fixture.Now, nil).Settled {
+	if inv.Snapshot(memoryKey, fixture.Now, nil).Skippable {
 		t.Error("the Snapshot has Settled, although another event affects the Placement")
 	}
 }

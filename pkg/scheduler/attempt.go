@@ -40,10 +40,10 @@ type Done struct {
 	// response was lost. Its records are written then.
 	Earlier *Attempt
 
-	// recorded is true once the records before step 9 are written. unrecorded is true if Step was
-	// published although they could not be.
-	recorded, unrecorded bool
-	claim                plan.Claim
+	// recorded is true once the records before step 9 are written. withoutRecords is true if Step
+	// was published although they could not be.
+	recorded, withoutRecords bool
+	claim                    plan.Claim
 	// foundFrom is the position in Step.Writes of the first write whose response was lost. scores
 	// is the text of the scores then: it outlives Release.
 	foundFrom int

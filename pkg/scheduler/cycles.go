@@ -130,7 +130,7 @@ func (s *Scheduler) Select(ctx context.Context, snapshot *framework.Snapshot) *d
 }
 
 // Explain is decide.Decider.Explain. It takes the cycle lock.
-func (s *Scheduler) Explain(ctx context.Context, d *decide.Decision, only string) []framework.Verdict {
+func (s *Scheduler) Explain(ctx context.Context, d *decide.Decision, only string) []framework.ClusterVerdict {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
 	return s.Decider.Explain(ctx, d, only)

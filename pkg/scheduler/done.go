@@ -23,7 +23,7 @@ func (a *Attempt) Recorded() bool { return a.recorded }
 // RecordsAfter returns the records whose status is written after step 9 succeeded; nil if it
 // failed.
 func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
-	if a.Err != nil || a.unrecorded {
+	if a.Err != nil || a.withoutRecords {
 		return nil
 	}
 	return a.Records.After()
@@ -32,7 +32,7 @@ func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
 // History returns the published change, from which the controller writes a record. ok is false if
 // nothing was published, no cluster changed, or the change already has a record.
 func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
-	if a.unrecorded {
+	if a.withoutRecords {
 		return a.Step.Revision, a.withRemovals(a.ChangeOf(a.Step)), true
 	}
 	if a.Outcome != plan.Published || a.Err != nil || !plan.IsChange(a.Step) || a.Record() != nil || a.RecordBefore() != nil {
@@ -80,20 +80,20 @@ func (a *Attempt) Listed() []string {
 	return names
 }
 
-// Settled returns what is needed to skip later attempts of the Placement that cannot change the
+// Proof returns what is needed to skip later attempts of the Placement that cannot change the
 // answer; nil if each must run. Call it after the attempt was published and reported.
-func (a *Attempt) Settled() *framework.Settled {
+func (a *Attempt) Proof() *framework.Settled {
 	if a.Err != nil || a.Earlier != nil || a.Step != nil && len(a.Step.Writes) > 0 {
 		return nil
 	}
 	return a.Plan.Settled
 }
 
-// WronglySkipped reports whether the attempt would have been skipped (Snapshot.Settled), but its
+// WronglySkipped reports whether the attempt would have been skipped (Snapshot.Skippable), but its
 // answer differs from the published one, or it failed. An attempt that ran out of time is not
 // compared. It is always false unless the inventory checks skips.
 func (a *Attempt) WronglySkipped() bool {
-	if !a.Snapshot.Settled {
+	if !a.Snapshot.Skippable {
 		return false
 	}
 	if a.Failure != nil {

@@ -43,7 +43,7 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	}
 	if s.WriteRecordsBefore != nil {
 		if err := s.WriteRecordsBefore(ctx, a); err != nil {
-			s.publishUnrecorded(ctx, a)
+			s.publishWithoutRecords(ctx, a)
 			a.Err = framework.AsStatus(err)
 			return
 		}
@@ -66,22 +66,22 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	}
 }
 
-// publishUnrecorded publishes what must not wait for a record that cannot be written.
-func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
+// publishWithoutRecords publishes what must not wait for a record that cannot be written.
+func (s *Scheduler) publishWithoutRecords(ctx context.Context, a *Attempt) {
 	switch {
-	case a.Unrecorded == nil:
+	case a.WithoutRecords == nil:
 		s.unreserveStep(ctx, a, a.Step)
 		return
-	case a.Unrecorded.Kind == framework.Republication:
+	case a.WithoutRecords.Kind == framework.Republication:
 		if s.bindStep(ctx, a).IsSuccess() {
 			s.setPublished(a, a.published())
 		}
 		return
 	}
-	planned, alone, forced := a.Step, *a, *a.Unrecorded
-	alone.Step, alone.unrecorded = &forced, true
+	planned, alone, forced := a.Step, *a, *a.WithoutRecords
+	alone.Step, alone.withoutRecords = &forced, true
 	bound := s.bindStep(ctx, &alone).IsSuccess()
-	a.Step, a.panics, a.unrecorded = alone.Step, alone.panics, bound
+	a.Step, a.panics, a.withoutRecords = alone.Step, alone.panics, bound
 	if bound {
 		s.setPublished(a, a.published())
 		return

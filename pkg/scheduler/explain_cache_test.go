@@ -80,7 +80,7 @@ func TestVerdicts(t *testing.T) {
 	scores := func(v, w int64) map[string]int64 {
 		return map[string]int64{"AddOn/r/v": v, "AddOn/r/w": w, "Balance": 100, "Steady": 0}
 	}
-	want := []framework.Verdict{
+	want := []framework.ClusterVerdict{
 		{Cluster: "a", Rank: 2, Score: new(int64(105)), Scores: scores(5, 0), Distance: new(int64(-6)), Reason: "rank 2 of 2, 1 selected", SelectedWith: "+6 score"},
 		{Cluster: "b", Rank: 1, Score: new(int64(111)), Scores: scores(3, 4), Distance: new(int64(6)), Reason: "rank 1 of 2", Selected: true},
 		{Cluster: "c", Plugin: "Predicate", Reason: "labels do not match a=x", SelectedWith: "label a=x and +12 score"},

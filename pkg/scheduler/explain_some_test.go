@@ -48,7 +48,7 @@ func TestExplainSome(t *testing.T) {
 	p := fixture.Placement("ns", "p").Number(1).Predicate(fixture.MatchLabel("a", "x"))
 	inv := fleet(p, fixture.Cluster("c1").Label("a", "x"), fixture.Cluster("c2"), fixture.Cluster("c3").Label("a", "x"))
 	a := s.DecideInTime(ctx, inv.Snapshot(key, fixture.Now, nil))
-	var want []framework.Verdict
+	var want []framework.ClusterVerdict
 	for _, v := range s.Explain(ctx, a.Decision, "") {
 		if v.Cluster != "c3" {
 			want = append(want, v)

@@ -253,8 +253,8 @@ func TestPanicsAtRest(t *testing.T) {
 				if a.Failure != nil || a.Err != nil {
 					t.Fatal(a.Failure.Err(), a.Err.Err())
 				}
-				h.inv.Settle(a.Snapshot, a.Settled())
-				return a.Settled()
+				h.inv.Settle(a.Snapshot, a.Proof())
+				return a.Proof()
 			}
 			settle()
 			if settle() == nil {

@@ -122,7 +122,7 @@ func (f *crowd) attempt(name string) *scheduler.Attempt {
 		f.t.Fatal(a.Err.Err())
 	}
 	f.inv.ClearCause(a.Snapshot)
-	f.inv.Settle(a.Snapshot, a.Settled())
+	f.inv.Settle(a.Snapshot, a.Proof())
 	return a
 }
 
@@ -219,7 +219,7 @@ func TestAfterAStart(t *testing.T) {
 			if moved := moves(); len(moved) > 0 {
 				t.Errorf("repeated: %q", moved)
 			}
-			if a := f.attempt("p0"); a.Settled() != nil {
+			if a := f.attempt("p0"); a.Proof() != nil {
 				t.Error("the attempt after a start proves that later ones change nothing")
 			}
 			f.inv.Update(f.clusters[3].Label("other", "x").Obj())

@@ -88,7 +88,7 @@ func TestSettles(t *testing.T) {
 					d.attemptUntilStable()
 				}
 			}
-			if got := d.attempt().Settled() != nil; got != tt.want {
+			if got := d.attempt().Proof() != nil; got != tt.want {
 				t.Errorf("attempts can be skipped: %t, want %t", got, tt.want)
 			}
 		})
@@ -109,7 +109,7 @@ func TestSettlesNotWhileHeld(t *testing.T) {
 	d.require()
 	d.inv.Update(fixture.Cluster("c").Set("s1").Obj())
 	for range 3 {
-		if d.attempt().Settled() != nil {
+		if d.attempt().Proof() != nil {
 			t.Fatal("attempts can be skipped while a change is held")
 		}
 	}
@@ -168,7 +168,7 @@ func TestSettlesNotWithEndedReservations(t *testing.T) {
 		report.SetConditions(a, &pl.Status.Conditions)
 		d.placement = pl
 		d.inv.AssumePlacement(pl.DeepCopy())
-		d.inv.Settle(a.Snapshot, a.Settled())
+		d.inv.Settle(a.Snapshot, a.Proof())
 		return a.Target.Clusters
 	}
 	before := attempt()

@@ -96,7 +96,7 @@ func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Repo
 	if err != nil {
 		return nil, err
 	}
-	return t.report(ctx, func(r *decide.Decision) []framework.Verdict { return s.scheduler.Explain(ctx, r, "") })
+	return t.report(ctx, func(r *decide.Decision) []framework.ClusterVerdict { return s.scheduler.Explain(ctx, r, "") })
 }
 
 // nearest is for how many clusters Explain looks for changes if too many were not selected.
@@ -115,7 +115,7 @@ func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, clust
 // Explain is Simulator.Explain on the state that was taken.
 func (t *Taken) Explain(ctx context.Context, cluster string) (*Report, error) {
 	s, noCandidate := t.simulator, ""
-	report, err := t.report(ctx, func(r *decide.Decision) []framework.Verdict {
+	report, err := t.report(ctx, func(r *decide.Decision) []framework.ClusterVerdict {
 		verdicts := s.scheduler.Explain(ctx, r, cluster)
 		if cluster != "" {
 			noCandidate = r.WhyNoCandidate(cluster)
@@ -151,7 +151,7 @@ func (s *Simulator) Outline(ctx context.Context, key types.NamespacedName) (*Rep
 func (t *Taken) Outline(ctx context.Context) (*Report, error) { return t.report(ctx, nil) }
 
 // report also has advice if there are verdicts.
-func (t *Taken) report(ctx context.Context, verdicts func(*decide.Decision) []framework.Verdict) (*Report, error) {
+func (t *Taken) report(ctx context.Context, verdicts func(*decide.Decision) []framework.ClusterVerdict) (*Report, error) {
 	d, err := t.decide(ctx)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (t *Taken) report(ctx context.Context, verdicts func(*decide.Decision) []fr
 }
 
 // ReportOf describes an attempt that published nothing: one of Decide or DecideInTime.
-func ReportOf(a *scheduler.Attempt, verdicts []framework.Verdict) (*Report, error) {
+func ReportOf(a *scheduler.Attempt, verdicts []framework.ClusterVerdict) (*Report, error) {
 	plan, err := planOf(a)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func ReportOf(a *scheduler.Attempt, verdicts []framework.Verdict) (*Report, erro
 	return reportOf(a, plan, verdicts), nil
 }
 
-func reportOf(a *scheduler.Attempt, plan decisions.Plan, verdicts []framework.Verdict) *Report {
+func reportOf(a *scheduler.Attempt, plan decisions.Plan, verdicts []framework.ClusterVerdict) *Report {
 	subject := a.Snapshot.Subject
 	report := newReport(subject.Key().String(), a.Decision, verdicts)
 	if a.Step == nil {

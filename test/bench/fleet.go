@@ -168,7 +168,7 @@ func (f *Fleet) decide(key inventory.Key) error {
 		f.Inventory.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})
 		return nil
 	}
-	f.Inventory.Settle(r.Snapshot, r.Settled())
+	f.Inventory.Settle(r.Snapshot, r.Proof())
 	return nil
 }
 

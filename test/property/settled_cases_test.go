@@ -67,7 +67,7 @@ func (c *settledCase) attempt() *scheduler.Attempt {
 	pl.ResourceVersion = "11"
 	c.inv.AssumePlacement(pl)
 	if len(plan.Writes) == 0 {
-		c.inv.Settle(snapshot, a.Settled())
+		c.inv.Settle(snapshot, a.Proof())
 	}
 	return a
 }
@@ -75,7 +75,7 @@ func (c *settledCase) attempt() *scheduler.Attempt {
 func TestAttemptCorrectsStatusOfOthers(t *testing.T) {
 	c := newSettledCase(t, newScheduler(t, true), inventory.Options{})
 	c.attempt()
-	if a := c.attempt(); a.Settled() == nil {
+	if a := c.attempt(); a.Proof() == nil {
 		t.Fatal("the Placement is not settled")
 	}
 	if affected := c.inv.Update(clusterOf(1, 31)); len(affected) > 0 {

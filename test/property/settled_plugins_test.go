@@ -94,8 +94,8 @@ func TestCheckFindsFailures(t *testing.T) {
 	changed.Labels["meter"] = "broken"
 	c.inv.Update(changed)
 	a := c.engine.Decide(context.Background(), c.inv.Snapshot(c.key, fixture.Now, nil))
-	if !a.Snapshot.Settled || a.Failure == nil || !a.WronglySkipped() {
-		t.Errorf("settled %t, failure %v, wrongly skipped %t", a.Snapshot.Settled, a.Failure.Err(), a.WronglySkipped())
+	if !a.Snapshot.Skippable || a.Failure == nil || !a.WronglySkipped() {
+		t.Errorf("settled %t, failure %v, wrongly skipped %t", a.Snapshot.Skippable, a.Failure.Err(), a.WronglySkipped())
 	}
 }
 
@@ -141,7 +141,7 @@ func TestFixedScoresMayBeMissing(t *testing.T) {
 		pl.ResourceVersion = "10"
 		c.inv.Update(pl)
 		before := c.attempt().Target.Clusters
-		if c.attempt().Settled() == nil {
+		if c.attempt().Proof() == nil {
 			t.Fatal("not settled")
 		}
 		affected := c.inv.Update(clusterOf(3, 89))

@@ -224,5 +224,5 @@ func (s *settling) attempt(t *rapid.T, key inventory.Key) {
 		s.inv.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})
 		return
 	}
-	s.inv.Settle(snapshot, r.Settled())
+	s.inv.Settle(snapshot, r.Proof())
 }

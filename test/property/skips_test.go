@@ -249,8 +249,8 @@ func (h *skippingHub) attempt(t *rapid.T, key inventory.Key) {
 		h.pending[key] = true
 		return
 	}
-	h.inv.Settle(a.Snapshot, a.Settled())
-	h.addToLog("settled: %t", a.Settled() != nil)
+	h.inv.Settle(a.Snapshot, a.Proof())
+	h.addToLog("settled: %t", a.Proof() != nil)
 	if a.Failure.Code() == framework.Error {
 		h.pending[key] = true
 	}

@@ -14,7 +14,7 @@ import (
 // are theirs alone and cannot be copied here: they are shared, and their plugins never change them.
 func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 	c := &framework.Snapshot{
-		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Sequence: s.Sequence, Settled: s.Settled, Input: s.Input, Subject: copySubject(s.Subject),
+		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Sequence: s.Sequence, Skippable: s.Skippable, Input: s.Input, Subject: copySubject(s.Subject),
 		Sets: copySets(s.Sets), BoundSets: slices.Clone(s.BoundSets), Bound: copySets(s.Bound), Limit: s.Limit,
 		NotReady: maps.Clone(s.NotReady), Unknown: maps.Clone(s.Unknown), Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
 	}
@@ -114,7 +114,7 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 // not know.
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
-		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Unknown Timers Answers PluginCounts Sequence Settled": reflect.TypeFor[framework.Snapshot](),
+		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Unknown Timers Answers PluginCounts Sequence Skippable": reflect.TypeFor[framework.Snapshot](),
 		"Clusters Ranks Sorted Counts Scores Log Capacities CapacityRequests":                                                                              reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram Changes":                       reflect.TypeFor[framework.DecisionCounts](),
 		"Allocatable Requested":                           reflect.TypeFor[framework.Capacity](),

@@ -87,7 +87,7 @@ func printMoving(out io.Writer, r *simulator.Report, wide bool) {
 	t := &table{indent: "  ", heading: []string{"MOVING", "STATE"}}
 	left := 0
 	for _, m := range r.Pending.Moving {
-		asked := slices.ContainsFunc(r.Verdicts, func(v framework.Verdict) bool { return v.Cluster == m.Cluster })
+		asked := slices.ContainsFunc(r.Verdicts, func(v framework.ClusterVerdict) bool { return v.Cluster == m.Cluster })
 		switch {
 		case !asked && len(r.Verdicts) == 1:
 		case len(t.rows) >= maxOnPage && !wide:
@@ -120,7 +120,7 @@ func printVerdicts(out io.Writer, r *simulator.Report, rows clusterRows, wide bo
 		}
 		say(out, "  %d of %d clusters are not listed: %s.\n", hidden, candidates, more)
 	}
-	if tooManyToExplain(r.Verdicts) && slices.ContainsFunc(shown, func(v framework.Verdict) bool { return !v.Selected && v.SelectedWith == "" }) {
+	if tooManyToExplain(r.Verdicts) && slices.ContainsFunc(shown, func(v framework.ClusterVerdict) bool { return !v.Selected && v.SelectedWith == "" }) {
 		say(out, "  More than %d clusters were not selected. explain --cluster NAME shows the change with which one would be selected.\n", decide.MaxSelectedWith)
 	}
 	return nil
@@ -128,13 +128,13 @@ func printVerdicts(out io.Writer, r *simulator.Report, rows clusterRows, wide bo
 
 // byRank returns the verdicts by rank. Excluded clusters come last: those of the last filter first,
 // and of one filter those that need the fewest changes first.
-func byRank(r *simulator.Report) []framework.Verdict {
+func byRank(r *simulator.Report) []framework.ClusterVerdict {
 	filter := map[string]int{}
 	for i, c := range r.Counts {
 		filter[c.Reason] = i
 	}
 	verdicts := slices.Clone(r.Verdicts)
-	slices.SortStableFunc(verdicts, func(a, b framework.Verdict) int {
+	slices.SortStableFunc(verdicts, func(a, b framework.ClusterVerdict) int {
 		if a.Rank > 0 && b.Rank > 0 {
 			return cmp.Compare(a.Rank, b.Rank)
 		}
@@ -146,7 +146,7 @@ func byRank(r *simulator.Report) []framework.Verdict {
 
 // changesToSelect returns the number of changes with which a cluster would be selected;
 // math.MaxInt if it is unknown.
-func changesToSelect(v framework.Verdict) int {
+func changesToSelect(v framework.ClusterVerdict) int {
 	if v.SelectedWith == "" {
 		return math.MaxInt
 	}
@@ -154,7 +154,7 @@ func changesToSelect(v framework.Verdict) int {
 }
 
 // nearestToCut returns the last clusters that were selected and the first that were not, in order.
-func nearestToCut(verdicts []framework.Verdict) []framework.Verdict {
+func nearestToCut(verdicts []framework.ClusterVerdict) []framework.ClusterVerdict {
 	if len(verdicts) <= maxChosen+maxOthers {
 		return verdicts
 	}
@@ -164,7 +164,7 @@ func nearestToCut(verdicts []framework.Verdict) []framework.Verdict {
 			chosen++
 		}
 	}
-	var shown []framework.Verdict
+	var shown []framework.ClusterVerdict
 	skip, others := max(chosen-maxChosen, 0), 0
 	for _, v := range verdicts {
 		switch {
@@ -236,7 +236,7 @@ func printCondition(out io.Writer, c simulator.Condition) {
 	}
 }
 
-func verdictTable(r *simulator.Report, verdicts []framework.Verdict, wide bool) *table {
+func verdictTable(r *simulator.Report, verdicts []framework.ClusterVerdict, wide bool) *table {
 	t := &table{indent: "  ", heading: []string{"CLUSTER", "SELECTED", "SCORE", "RANK", "CUT", "WHY", "WOULD BE SELECTED WITH"}}
 	if wide {
 		t.heading = slices.Insert(t.heading, 3, "SCORES")
@@ -284,7 +284,7 @@ func scoresText(scores map[string]int64, prioritizers map[string]simulator.Prior
 }
 
 // tooManyToExplain reports whether too many clusters were not selected to compute SelectedWith.
-func tooManyToExplain(verdicts []framework.Verdict) bool {
+func tooManyToExplain(verdicts []framework.ClusterVerdict) bool {
 	left := 0
 	for _, v := range verdicts {
 		if !v.Selected {

@@ -129,7 +129,7 @@ func TestRowsByRank(t *testing.T) {
 func TestExcludedOrder(t *testing.T) {
 	r := &simulator.Report{Answer: &simulator.Answer{
 		Counts: []berthv1alpha1.ReasonCount{{Reason: "First", Clusters: 3}, {Reason: "Last", Clusters: 1}},
-		Verdicts: []framework.Verdict{
+		Verdicts: []framework.ClusterVerdict{
 			{Cluster: "a", Plugin: "First"}, {Cluster: "b", Plugin: "First", SelectedWith: "x and y"}, {Cluster: "c", Plugin: "First", SelectedWith: "x"}, {Cluster: "d", Plugin: "Last"},
 		},
 	}}
@@ -149,7 +149,7 @@ func TestReasonTable(t *testing.T) {
 		{Reason: berthv1alpha1.CountSelected, Clusters: 1}, {Reason: "Predicate", Clusters: 9},
 	}}}
 	for i, reason := range strings.Fields("selected a b b c c c d e f") {
-		v := framework.Verdict{Cluster: fmt.Sprint(i), Selected: i == 0, Reason: reason}
+		v := framework.ClusterVerdict{Cluster: fmt.Sprint(i), Selected: i == 0, Reason: reason}
 		if i > 0 {
 			v.Plugin = "Predicate"
 		}

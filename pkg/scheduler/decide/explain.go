@@ -18,7 +18,7 @@ const MaxSelectedWith = 100
 // Explain returns the verdict on every candidate, sorted by name, or only on one if only is not
 // empty; none if the Decision has a Failure. SelectedWith is checked by deciding again. It is not
 // computed for all candidates if more than MaxSelectedWith were not selected.
-func (s *Decider) Explain(ctx context.Context, r *Decision, only string) []framework.Verdict {
+func (s *Decider) Explain(ctx context.Context, r *Decision, only string) []framework.ClusterVerdict {
 	wanted := func(name string) bool { return only == "" || name == only }
 	explainChange := func(*framework.Cluster) string { return "" }
 	if only != "" || r.Candidates()-len(r.Selected) <= MaxSelectedWith {
@@ -31,8 +31,8 @@ func (s *Decider) Explain(ctx context.Context, r *Decision, only string) []frame
 // that is not selected.
 func (s *Decider) explain(
 	ctx context.Context, r *Decision, wanted func(name string) bool, explainChange func(*framework.Cluster) string,
-) []framework.Verdict {
-	verdicts := make([]framework.Verdict, 0, r.Candidates())
+) []framework.ClusterVerdict {
+	verdicts := make([]framework.ClusterVerdict, 0, r.Candidates())
 	if r.Failure != nil {
 		return verdicts
 	}
@@ -40,7 +40,7 @@ func (s *Decider) explain(
 	for _, e := range r.allExcluded() {
 		cluster := r.Snapshot.Clusters.Get(e.index)
 		if wanted(cluster.Name) {
-			verdicts = append(verdicts, framework.Verdict{
+			verdicts = append(verdicts, framework.ClusterVerdict{
 				Cluster: cluster.Name, Plugin: e.plugin, Reason: r.Why(ctx, e.index).Reason(), SelectedWith: explainChange(cluster),
 			})
 		}
@@ -84,9 +84,9 @@ func (r *Decision) cut(selected framework.Bitset) (lowest, highest *int64) {
 	return lowest, highest
 }
 
-func (r *Decision) rankVerdict(rank, i int, selected bool, lowest, highest *int64) framework.Verdict {
+func (r *Decision) rankVerdict(rank, i int, selected bool, lowest, highest *int64) framework.ClusterVerdict {
 	cluster, total := r.Feasible[i], r.Totals[i]
-	v := framework.Verdict{Cluster: cluster.Name, Selected: selected, Rank: rank + 1, Score: &total, Scores: map[string]int64{}}
+	v := framework.ClusterVerdict{Cluster: cluster.Name, Selected: selected, Rank: rank + 1, Score: &total, Scores: map[string]int64{}}
 	for _, p := range r.Scores {
 		if p.Values[i] != framework.NoScore {
 			v.Scores[p.Plugin] = p.Values[i]

@@ -10,7 +10,7 @@ import (
 // Explanation is the result of ExplainSome.
 type Explanation struct {
 	// Verdicts are sorted by name.
-	Verdicts []framework.Verdict
+	Verdicts []framework.ClusterVerdict
 	// NoChange counts clusters for which there was no time to compute SelectedWith.
 	NoChange int
 }

@@ -143,8 +143,8 @@ type PageWrite struct {
 	DecisionsChanged bool
 }
 
-// Verdict explains why one candidate was or was not selected.
-type Verdict struct {
+// ClusterVerdict explains why one candidate was or was not selected.
+type ClusterVerdict struct {
 	Cluster  string `json:"cluster"`
 	Selected bool   `json:"selected"`
 	// Plugin is the one that excluded the cluster; empty if it was ranked.

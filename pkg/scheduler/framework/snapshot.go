@@ -55,11 +55,11 @@ type Snapshot struct {
 	Answers Answers
 	// PluginCounts are the counts before this attempt, by plugin (Counter).
 	PluginCounts map[string]any
-	// Sequence is the number of the last event that affected any Placement. Settled is true if the
-	// attempt would have been skipped, because its answer cannot change; it is set only if the
+	// Sequence is the number of the last event that affected any Placement. Skippable is true if
+	// the attempt would have been skipped, because its answer cannot change; it is set only if the
 	// inventory checks that.
-	Sequence int64
-	Settled  bool
+	Sequence  int64
+	Skippable bool
 }
 
 // QueueAdmission is the result of queue admission for a Placement.

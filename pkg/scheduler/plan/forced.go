@@ -116,9 +116,9 @@ func (a *planner) forcedPermitted() bool {
 	return len(a.heldBy) > 0 && (a.Outcome == Held || a.Outcome == Expired)
 }
 
-// unrecorded returns what must not wait for a record that cannot be written: pages are restored,
-// and forced removals of a change in steps are made.
-func (a *planner) unrecorded() *framework.Proposal {
+// withoutRecords returns what must not wait for a record that cannot be written: pages are
+// restored, and forced removals of a change in steps are made.
+func (a *planner) withoutRecords() *framework.Proposal {
 	switch {
 	case a.Publication() == Republished:
 		return a.Publish

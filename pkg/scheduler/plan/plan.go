@@ -60,9 +60,9 @@ type Plan struct {
 	Outcome Outcome
 	// Publish is the Proposal to publish now; nil for nothing.
 	Publish *framework.Proposal
-	// Unrecorded is what is published if the records that come first cannot be written; nil for
+	// WithoutRecords is what is published if the records that come first cannot be written; nil for
 	// nothing.
-	Unrecorded *framework.Proposal
+	WithoutRecords *framework.Proposal
 	// Progress is set if Outcome is Progressing.
 	Progress *Progress
 	Records  Records
@@ -152,7 +152,7 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	}
 	a.limitTimeouts()
 	a.planRecords()
-	a.Unrecorded = a.unrecorded()
+	a.WithoutRecords = a.withoutRecords()
 	a.retry()
 	a.remember()
 	if a.isQuiet() {
