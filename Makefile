@@ -20,7 +20,9 @@ RELEASE_ARCHS ?= amd64 arm64
 TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
 # Linking the tests without the tables of debuggers takes half of the time.
-TEST_FLAGS = -v -ldflags=-w -timeout $(TEST_TIMEOUT)
+TEST_FLAGS = -ldflags=-w -timeout $(TEST_TIMEOUT)
+# One line for a package, and at the end what failed, and the totals.
+GOTESTSUM = bin/tools/gotestsum --format pkgname --format-icons text --format-hide-empty-pkg
 BENCH_COUNT ?= 6
 FUZZTIME ?= 5s
 LOAD_SIZES ?= 100x100,1000x1000
@@ -47,7 +49,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run image release test typecheck browser verify manifests lint bench load chaos world fuzz mutants clean
+.PHONY: help build hub run image release test test-unit test-hub typecheck browser verify manifests lint bench load chaos world fuzz mutants clean
 
 ##@ Use
 
@@ -76,40 +78,32 @@ image: build ## Build the image IMAGE from bin/berth with docker, podman or buil
 
 ##@ Develop
 
-# A new commit alone changes neither bin/berth nor the results of the tests that run it.
-test browser: export VERSION := v0.0.0-test
-test browser: export COMMIT := test
+# The folder of the suite that make test-hub runs.
+SUITE_FOLDER = $(if $(SUITE),$(firstword $(wildcard test/integration/$(SUITE) test/$(SUITE))))
 
-test: build $(TEST_HUB) ## Run every test, those against a real API server included
+# A new commit alone changes neither bin/berth nor the results of the tests that run it.
+test test-hub browser: export VERSION := v0.0.0-test
+test test-hub browser: export COMMIT := test
+
+test-unit: bin/tools/gotestsum ## Run the tests of the main module that need no hub
+	@KUBEBUILDER_ASSETS=$(CURDIR)/none $(GOTESTSUM) -- $(TEST_FLAGS) -vet=off $$(go list ./... | grep -vE '/test/(integration|load|world/server)(/|$$)')
+
+test-hub: build $(TEST_HUB) bin/tools/gotestsum ## Run one suite of test/integration, or of test, on a real API server (SUITE), or its specs with a text (FOCUS)
+	@$(if $(SUITE_FOLDER),,echo "SUITE is one of: $(notdir $(wildcard test/integration/*)) argocd flux install load ocm"; exit 2)
+	@$(GOTESTSUM) --raw-command -- go -C $(SUITE_FOLDER) test -json $(TEST_FLAGS) -count 1 . $(if $(FOCUS),-ginkgo.focus='$(FOCUS)')
+
+test: build $(TEST_HUB) bin/tools/gotestsum ## Run every test
+	@command -v buildah >/dev/null || echo "buildah is not on the PATH: the tests of the image are skipped"
 	@echo "testing (the first time compiles for several minutes)"
-	@# The tools are tested on files outside their module, whose changes a cached result would not notice.
-	@# The example and the modules of Argo CD, Flux, Open Cluster Management and the installation read BERTH_INPUTS, so that their cached results last only while what they run stays the same.
-	@# make lint runs vet on the main module, so its tests do not.
-	@# Those modules are tested beside the rest, because their tests mostly wait; what they print comes last.
-	@{ failed=0; others="$$(mktemp)"; set -m; { failed=0; \
-		go -C tools test $(TEST_FLAGS) -count 1 ./... || failed=1; \
-		BERTH_INPUTS="$$(cat $(TEST_HUB) | cksum)" \
-			go -C examples/custom-plugin test $(TEST_FLAGS) ./... || failed=1; \
-		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/samples/argocd*/* | cksum)" \
-			go -C test/argocd test $(TEST_FLAGS) ./... || failed=1; \
-		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) docs/flux.md docs/consumers.md | cksum)" \
-			go -C test/flux test $(TEST_FLAGS) ./... || failed=1; \
-		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/crd/bases/berth.dev_selectionpolicies.yaml | cksum)" \
-			go -C test/ocm test $(TEST_FLAGS) ./... || failed=1; \
-		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github config charts docs) | cksum)" \
-			go -C test/install test $(TEST_FLAGS) ./... || failed=1; \
-		exit $$failed; } >"$$others" 2>&1 & \
-		set +m; trap "kill -- -$$! 2>/dev/null || true; rm -f '$$others'" EXIT; \
-		go test $(TEST_FLAGS) -vet=off -p $(TEST_PARALLEL) ./... || failed=1; \
-		wait $$! || failed=1; cat "$$others"; \
-		exit $$failed; } 2>&1 | awk -f test/summary.awk
+	@$(GOTESTSUM) --jsonfile-timing-events bin/tests.json --post-run-command "bin/tools/gotestsum tool slowest --num 10 --threshold 5s --jsonfile bin/tests.json" \
+		--raw-command -- test/all.sh $(TEST_FLAGS)
 
 typecheck: test/explore/node_modules/.package-lock.json ## Check the types of the page of berth explore, which needs Node.js and npm
 	@test/explore/node_modules/.bin/tsc -p test/explore
 
-browser: build $(TEST_HUB) test/explore/node_modules/.package-lock.json ## Test the page of berth explore in headless Chromium, which must be on the PATH with chromedriver, Node.js and npm
+browser: build $(TEST_HUB) bin/tools/gotestsum test/explore/node_modules/.package-lock.json ## Test the page of berth explore in headless Chromium, which must be on the PATH with chromedriver, Node.js and npm
 	@BERTH_INPUTS="$$({ chromium --version; chromedriver --version; cat bin/berth $(TEST_HUB); } | cksum)" \
-		go -C test/explore test $(TEST_FLAGS) ./... 2>&1 | awk -f test/summary.awk
+		$(GOTESTSUM) --raw-command -- go -C test/explore test -json $(TEST_FLAGS) ./...
 
 verify: manifests lint test ## Generate, lint and test, then demand a clean tree
 	@test -z "$$(git status --porcelain)" || { git status --short; git --no-pager diff --stat; \
@@ -149,8 +143,8 @@ load: build $(TEST_HUB) ## Measure Berth on a real API server against a plain cl
 	@mkdir -p bin/load
 	@go run ./test/load -controller bin/berth -sizes $(LOAD_SIZES) -json bin/load/$(LOAD_SIZES).json
 
-chaos: build $(TEST_HUB) ## Break replicas, hub, requests, pages, clock and leases on a real API server for some minutes, and soak for BERTH_SOAK=30m
-	@BERTH_CHAOS=long go test -v -count 1 -timeout $(if $(BERTH_SOAK),150m,15m) ./test/integration/chaos 2>&1 | awk -f test/summary.awk
+chaos: build $(TEST_HUB) bin/tools/gotestsum ## Break replicas, hub, requests, pages, clock and leases on a real API server for some minutes, and soak for BERTH_SOAK=30m
+	@BERTH_CHAOS=long $(GOTESTSUM) -- -count 1 -timeout $(if $(BERTH_SOAK),150m,15m) ./test/integration/chaos
 
 world: ## Run the controller in SEEDS simulated worlds of HOURS hours, from SEED on; a broken law prints the shortest story
 	@go test ./test/world -run TestWorld -v -count=1 -timeout 0 -world.seed=$(or $(SEED),1) -world.seeds=$(or $(SEEDS),$(if $(SEED),1,100)) -world.hours=$(or $(HOURS),1)
@@ -221,6 +215,7 @@ test/explore/node_modules/.package-lock.json: test/explore/package-lock.json
 bin/tools/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 bin/tools/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/tools/benchstat: PACKAGE := golang.org/x/perf/cmd/benchstat
+bin/tools/gotestsum: PACKAGE := gotest.tools/gotestsum
 bin/tools/crdversions: PACKAGE := ./crdversions
 bin/tools/crdversions: $(wildcard tools/crdversions/*.go)
 bin/tools/plugindocs: PACKAGE := ./plugindocs
@@ -231,6 +226,6 @@ bin/tools/mutants: PACKAGE := ./mutants
 bin/tools/mutants: $(wildcard tools/mutants/*.go)
 bin/tools/sbom: PACKAGE := ./sbom
 bin/tools/sbom: $(wildcard tools/sbom/*.go)
-bin/tools/golangci-lint bin/tools/controller-gen bin/tools/sbom bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema bin/tools/mutants bin/tools/benchstat: tools/go.mod tools/go.sum
+bin/tools/golangci-lint bin/tools/controller-gen bin/tools/gotestsum bin/tools/sbom bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema bin/tools/mutants bin/tools/benchstat: tools/go.mod tools/go.sum
 	@echo "building $(@F)$(if $(filter golangci-lint,$(@F)), (several minutes the first time))"
 	$(call install,tools,,$(PACKAGE))

@@ -146,7 +146,7 @@ var _ = Describe("docs/install.md", Ordered, func() {
 	for _, block := range pageBlocks() {
 		It("works: "+strings.Join(block, "; "), func(ctx SpecContext) {
 			if strings.HasPrefix(block[0], "make image") {
-				needBuildah(ctx)
+				needBuildah()
 			} else {
 				p.startHub()
 			}
