@@ -19,8 +19,8 @@ const root = "../.."
 // pages are README.md, everything in docs and the examples, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	paths := []string{filepath.Join(root, "README.md")}
-	for _, pattern := range []string{"docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
+	var paths []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
