@@ -79,3 +79,36 @@ func TestDependabot(t *testing.T) {
 		t.Errorf("dependabot.yml updates %v, modules are in %v", got.Directories, modules)
 	}
 }
+
+// TestVersions: docs/versions.md names the versions that the suites run.
+func TestVersions(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "versions.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := map[string]string{
+		"Kubernetes":                  "k8s.io/kubernetes",
+		"Open Cluster Management":     "open-cluster-management.io/api",
+		"Argo CD":                     "github.com/argoproj/argo-cd/v3",
+		"Flux's kustomize-controller": "github.com/fluxcd/kustomize-controller",
+		"cert-manager":                "github.com/cert-manager/cert-manager",
+		"ClusterProfiles":             "sigs.k8s.io/cluster-inventory-api",
+	}
+	rows := regexp.MustCompile("(?m)^\\| ([^|]+) \\| ([0-9]+\\.[0-9]+) \\| `([^`]+)` \\|$").FindAllStringSubmatch(string(text), -1)
+	if len(rows) != len(modules) {
+		t.Errorf("the table has %d rows, want %d", len(rows), len(modules))
+	}
+	for _, row := range rows {
+		required, err := os.ReadFile(filepath.Join(root, row[3]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(modules[row[1]]) + ` v(\d+\.\d+)\.`).FindSubmatch(required)
+		if found == nil || string(found[1]) != row[2] {
+			t.Errorf("the page says %s %s, %s requires %s", row[1], row[2], row[3], found)
+		}
+	}
+	if words := len(strings.Fields(string(text))); words > 500 {
+		t.Errorf("docs/versions.md has %d words, at most 500 are allowed", words)
+	}
+}

@@ -33,6 +33,7 @@ func NewKubectlCommand(opts ...Option) *cobra.Command {
 		cmd.Example = strings.ReplaceAll(cmd.Example, "berth ", "kubectl placement ")
 	}
 	markFailures(root)
+	showStages(root)
 	wrapHelp(root)
 	return root
 }

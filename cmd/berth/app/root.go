@@ -79,6 +79,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 		newUpCommand(o.plugins),
 	)
 	markFailures(root)
+	showStages(root)
 	wrapHelp(root)
 	return root
 }

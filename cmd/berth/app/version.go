@@ -17,35 +17,74 @@ import (
 var version, commit string
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version, the commit and the API versions of the CRDs",
-		Example: `  berth version`,
-		Args:    noArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return printVersion(cmd.OutOrStdout()) },
+	output := ""
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the commit, the API versions of the CRDs and the stages of the features",
+		Example: `  berth version
+  berth version -o json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "table" && output != "json" {
+				return usagef("-o: %q is not one of table, json", output)
+			}
+			return printVersion(cmd.OutOrStdout(), output)
+		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	return cmd
 }
 
-func printVersion(out io.Writer) error {
-	name, revision := buildVersion()
+// versionInfo is the output of version -o json.
+type versionInfo struct {
+	Version  string       `json:"version"`
+	Commit   string       `json:"commit"`
+	Go       string       `json:"go"`
+	Kinds    []servedKind `json:"kinds"`
+	Features []Feature    `json:"features"`
+}
+
+type servedKind struct {
+	Kind   string   `json:"kind"`
+	Group  string   `json:"group"`
+	Served []string `json:"served"`
+	Stored string   `json:"stored"`
+}
+
+func printVersion(out io.Writer, format string) error {
+	info := versionInfo{Go: runtime.Version(), Features: Features()}
+	info.Version, info.Commit = buildVersion()
 	crds, err := crd.All()
 	if err != nil {
 		return fmt.Errorf("reading the CRDs: %w", err)
 	}
-	say(out, "berth %s (commit %s, %s)\n", name, revision, runtime.Version())
-	t := &table{heading: []string{"KIND", "GROUP", "SERVED", "STORED"}}
 	for _, crd := range crds {
-		var served []string
-		stored := ""
+		kind := servedKind{Kind: crd.Spec.Names.Kind, Group: crd.Spec.Group}
 		for _, v := range crd.Spec.Versions {
 			if v.Served {
-				served = append(served, v.Name)
+				kind.Served = append(kind.Served, v.Name)
 			}
 			if v.Storage {
-				stored = v.Name
+				kind.Stored = v.Name
 			}
 		}
-		t.add(cell{text: crd.Spec.Names.Kind}, cell{text: crd.Spec.Group}, cell{text: strings.Join(served, ", ")}, cell{text: stored})
+		info.Kinds = append(info.Kinds, kind)
+	}
+	if format == "json" {
+		return printObject(out, format, info)
+	}
+	say(out, "berth %s (commit %s, %s)\n", info.Version, info.Commit, info.Go)
+	t := &table{heading: []string{"KIND", "GROUP", "SERVED", "STORED"}}
+	for _, k := range info.Kinds {
+		t.add(cell{text: k.Kind}, cell{text: k.Group}, cell{text: strings.Join(k.Served, ", ")}, cell{text: k.Stored})
+	}
+	if err := t.print(out, false); err != nil {
+		return err
+	}
+	say(out, "\n")
+	t = &table{heading: []string{"FEATURE", "STAGE", "MAY CHANGE"}}
+	for _, f := range info.Features {
+		t.add(cell{text: f.Name}, cell{text: string(f.Stage)}, cell{text: f.MayChange})
 	}
 	return t.print(out, false)
 }

@@ -29,7 +29,7 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describing the configuration: %w", err)
 	}
-	return map[string]string{"api.md": api, "configuration.md": configuration, "command-line.md": commandLinePage()}, nil
+	return map[string]string{"api.md": api, "configuration.md": configuration, "command-line.md": commandLinePage(), "features.md": featuresPage()}, nil
 }
 
 func write(dir string, pages map[string]string) error {
