@@ -21,8 +21,8 @@ TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
 # Linking the tests without the tables of debuggers takes half of the time.
 TEST_FLAGS = -ldflags=-w -timeout $(TEST_TIMEOUT)
-# One line for a package, and at the end what failed, and the totals.
-GOTESTSUM = bin/tools/gotestsum --format pkgname --format-icons text --format-hide-empty-pkg
+# The line of go test for each package, and at the end what failed, and the totals.
+GOTESTSUM = bin/tools/gotestsum --format standard-quiet
 BENCH_COUNT ?= 6
 FUZZTIME ?= 5s
 LOAD_SIZES ?= 100x100,1000x1000
