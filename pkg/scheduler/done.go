@@ -86,7 +86,7 @@ func (a *Attempt) Proof() *framework.Settled {
 	if a.Err != nil || a.Earlier != nil || a.Step != nil && len(a.Step.Writes) > 0 {
 		return nil
 	}
-	return a.Plan.Settled
+	return a.Settled
 }
 
 // WronglySkipped reports whether the attempt would have been skipped (Snapshot.Skippable), but its

@@ -161,3 +161,27 @@ func TestLateApprovalPassesMinAvailable(t *testing.T) {
 		}
 	}
 }
+
+// TestRejectionOutlivesDenial: a change that was rejected before a plugin denies it stays rejected,
+// and is not published once the plugins permit it.
+func TestRejectionOutlivesDenial(t *testing.T) {
+	for name, deny := range map[string]func(d *desk){
+		"in Permit":  func(d *desk) { d.y.answer = refuses },
+		"in Reserve": func(d *desk) { d.fore.answer = refuses },
+	} {
+		for who, reject := range map[string]func(d *desk){
+			"a user": func(d *desk) { d.refuseIt() }, "a plugin": func(d *desk) { d.reject("x") },
+		} {
+			t.Run(who+", "+name, func(t *testing.T) {
+				d := holding(t)
+				reject(d)
+				deny(d)
+				d.attemptUntilStable()
+				d.expect("p-decision-1: c1 |  | False/Rejected")
+				d.x.answer, d.y.answer, d.fore.answer = nil, nil, nil
+				d.attemptUntilStable()
+				d.expect("p-decision-1: c1 |  | False/Rejected")
+			})
+		}
+	}
+}

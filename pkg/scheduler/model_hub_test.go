@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -39,6 +38,8 @@ type history struct {
 	edits     int
 	tolerates bool
 	denies    model.Denial
+	// causes: what followed the last attempt is an event that causes another one.
+	causes bool
 	// fault is the number of writes that succeed until one fails; negative for all. If crashes, all
 	// later ones fail, too, and the controller starts again.
 	fault   int
@@ -260,6 +261,7 @@ func (h *history) writeAll(records []*berthv1alpha1.PlacementChange) error {
 // run is one attempt of the controller, with what follows it.
 func (h *history) run() (a *scheduler.Attempt, failed bool) {
 	defer func() { h.fault = -1 }()
+	h.causes = false
 	a = h.scheduler.Attempt(context.Background(), key.Namespace, h.snapshot)
 	if !a.Err.IsSuccess() {
 		return a, true
@@ -285,6 +287,7 @@ func (h *history) run() (a *scheduler.Attempt, failed bool) {
 	for name, e := range h.evictions {
 		if len(e.Status.Conditions) == 1 && !slices.Contains(h.listed(), name) {
 			h.setEviction(name, fixture.Eviction("ns", "evict-"+name, "p", name).Executed(h.now).Obj())
+			h.causes = true
 		}
 	}
 	return a, false
@@ -331,6 +334,7 @@ func modelRecord(r *berthv1alpha1.PlacementChange) model.Record {
 		Revision: r.Spec.Revision, Generation: r.Spec.PlacementGeneration, Published: r.Spec.PublishedGeneration, Started: at(r.Status.StartTime), From: r.Spec.From, To: r.Spec.To, Added: r.Spec.Added, Removed: r.Spec.Removed, Forced: r.Spec.Forced,
 		Phase: r.Status.Phase, Permitted: at(r.Status.PermittedTime), Progress: at(r.Status.LastProgressTime), Completed: at(r.Status.CompletionTime),
 	}
+	m.Uses = r.Status.Approval != nil
 	if r.Spec.Approval != nil {
 		m.Approval = r.Spec.Approval.Decision
 	}
@@ -349,65 +353,13 @@ func modelRecord(r *berthv1alpha1.PlacementChange) model.Record {
 	return m
 }
 
-// state is what is on the hub.
-type state struct {
-	Records []model.Record
-	model.Pages
-}
-
-// states are the states of the hub before, between and after the writes of an attempt, in order.
-// The last but one is that without a record that cannot be written, the last that after all writes.
-func states(w model.World, p model.Prediction) []state {
-	now := state{w.Records, w.Pages}
-	all := []state{now}
-	apply := func(records []model.Record) {
-		for _, r := range records {
-			i, exists := slices.BinarySearchFunc(now.Records, r.Revision, func(r model.Record, revision int64) int { return int(r.Revision - revision) })
-			if exists && (state{Records: now.Records[i : i+1]}).String() == (state{Records: []model.Record{r}}).String() {
-				continue
-			}
-			now.Records = slices.Clone(now.Records)
-			if !exists {
-				created := model.Record{Revision: r.Revision, Generation: r.Generation, Published: r.Published, From: r.From, To: r.To, Added: r.Added, Removed: r.Removed, Forced: r.Forced}
-				now.Records = slices.Insert(now.Records, i, created)
-				all = append(all, now)
-				now.Records = slices.Clone(now.Records)
-			}
-			now.Records[i] = r
-			all = append(all, now)
-		}
+// observed is the generation in the status if no change is pending there; else 0.
+func (h *history) observed() int64 {
+	satisfied := h.condition(v1alpha1.PlacementConditionSatisfied)
+	misconfigured := h.condition(v1alpha1.PlacementConditionMisconfigured)
+	if satisfied == nil || h.condition(v1alpha1.PlacementConditionDecisionPending) != nil || h.condition(v1alpha1.PlacementConditionDecisionProgressing) != nil ||
+		misconfigured.Status == metav1.ConditionTrue {
+		return 0
 	}
-	apply(p.Before)
-	if p.Unrecorded != nil {
-		for i := range len(all) - 1 {
-			unrecorded := all[i]
-			unrecorded.Pages = model.Pages{Listed: p.Unrecorded, Revision: p.Revision}
-			all = append(all, unrecorded)
-		}
-	}
-	now.Pages = p.Pages
-	all = append(all, now)
-	apply(p.After)
-	return append(all, now)
-}
-
-// String lists the published clusters and the records.
-func (s state) String() string {
-	text := s.Pages.String()
-	for _, r := range s.Records {
-		text += fmt.Sprintf("\n  %d of generation %d after %d, %.6s to %.6s, +%v -%v: %s %s", r.Revision, r.Generation, r.Published, r.From, r.To, r.Added, r.Removed, r.Phase, r.Approval)
-		text += fmt.Sprintf(", left +%d -%d, started %s, permitted %s, progress %s, completed %s, held by %v", r.LeftAdded, r.LeftRemoved,
-			clockTime(r.Started), clockTime(r.Permitted), clockTime(r.Progress), clockTime(r.Completed), slices.Sorted(maps.Keys(r.Holds)))
-		if until := r.Holds["Approval"]; !until.IsZero() {
-			text += " until " + clockTime(until)
-		}
-	}
-	return text
-}
-
-func clockTime(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.Format(time.TimeOnly)
+	return satisfied.ObservedGeneration
 }

@@ -52,7 +52,7 @@ var (
 // event changes something that attempts depend on.
 func (h *history) event() {
 	if h.of("kind", 3) == 0 {
-		h.later(rapid.SampledFrom([]int{0, 1, 1, 2, 5, 10, 30, 60}).Draw(h.rt, "seconds"))
+		h.later(rapid.SampledFrom([]int{0, 1, 1, 2, 5, 10, 30, 60, 700, 90_000, 700_000}).Draw(h.rt, "seconds"))
 	}
 	switch rapid.SampledFrom([]string{
 		"cluster", "cluster", "cluster", "cluster", "readiness", "readiness", "readiness", "number", "policy", "policy", "policy", "no policy",
@@ -343,17 +343,6 @@ func (h *history) world() model.World {
 	return w
 }
 
-// observed is the generation in the status if no change is pending there; else 0.
-func (h *history) observed() int64 {
-	satisfied := h.condition(v1alpha1.PlacementConditionSatisfied)
-	misconfigured := h.condition(v1alpha1.PlacementConditionMisconfigured)
-	if satisfied == nil || h.condition(v1alpha1.PlacementConditionDecisionPending) != nil || h.condition(v1alpha1.PlacementConditionDecisionProgressing) != nil ||
-		misconfigured.Status == metav1.ConditionTrue {
-		return 0
-	}
-	return satisfied.ObservedGeneration
-}
-
 // attempt is one attempt, compared with the model. It reports whether another one is due now.
 func (h *history) attempt() (again bool) {
 	world := h.world()
@@ -396,5 +385,8 @@ func (h *history) attempt() (again bool) {
 		h.rt.Fatal(text("got ", gotText, "\nwant ", wantText))
 	}
 	h.memory = want.Memory
+	if !again && !h.causes {
+		h.sleeps(a.State.NextAttempt())
+	}
 	return again
 }

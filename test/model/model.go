@@ -89,6 +89,8 @@ type Record struct {
 	Added, Removed, Forced []string
 	Phase                  berthv1alpha1.ChangePhase
 	Approval               berthv1alpha1.ApprovalDecision
+	// Uses: the approval of an earlier record of the same change permitted it.
+	Uses bool
 	// Holds are the plugins that hold the change, with the end of the hold if it is known.
 	Holds map[string]time.Time
 	// Started, Permitted, Progress and Completed are zero if the record does not have them.

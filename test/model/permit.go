@@ -48,7 +48,9 @@ func (a *attempt) changeTo(target []string) *change {
 	return c
 }
 
-func isApproved(r *Record) bool { return r != nil && r.Approval == berthv1alpha1.Approved }
+func isApproved(r *Record) bool {
+	return r != nil && (r.Approval == berthv1alpha1.Approved || r.Uses && r.permitted())
+}
 
 // continues: an open record stays that of the change while the target, the generation, and the
 // published clusters apart from its own steps are the same.
@@ -105,13 +107,14 @@ func (a *attempt) deniedInPermit(c *change) bool {
 	return a.Denies == InPermit || a.Denies == InPermitOfOthers && !c.revoked
 }
 
-// denied is the answer to a change that a plugin denies. One that ended before stays so.
+// denied is the answer to a change that a plugin denies. One that was rejected or ended before
+// stays so.
 func (c *change) denied() (Outcome, map[string]time.Time) {
 	switch {
+	case c.rejected():
+		return Rejected, nil
 	case c.ended == nil || c.approved:
 		return Denied, nil
-	case c.ended.Phase == berthv1alpha1.PhaseRejected:
-		return Rejected, nil
 	}
 	return Expired, c.ended.Holds
 }

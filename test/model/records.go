@@ -116,12 +116,12 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 				recorded.LeftAdded, recorded.LeftRemoved = len(recorded.Added), len(recorded.Removed)
 			}
 			recorded.Started = a.started(own)
-			recorded.Phase, recorded.Permitted, recorded.Completed = first, a.Now, time.Time{}
+			recorded.Phase, recorded.Permitted, recorded.Completed, recorded.Uses = first, a.Now, time.Time{}, used != nil
 			a.result.Before = []Record{recorded}
 		}
 	case used != nil || outcome == Progressing:
 		recorded = a.newRecord(c, first, nil)
-		recorded.Permitted = a.Now
+		recorded.Permitted, recorded.Uses = a.Now, used != nil || c.resumed != nil && isApproved(c.resumed)
 		a.result.Before = append(a.superseded(c), recorded)
 		if c.resumed != nil {
 			recorded.Generation, recorded.Published = c.resumed.Generation, c.resumed.Published
@@ -209,6 +209,11 @@ func (a *attempt) complete(r Record) Record {
 	return r
 }
 
+// completes reports whether the target of an open record is published.
+func (a *attempt) completes(r Record) bool {
+	return r.open() && r.To == digest(a.Listed) && (r.Phase == "" || r.permitted())
+}
+
 // superseded returns the open records of other changes as they end. One whose target is published
 // is complete: only its last write was lost.
 func (a *attempt) superseded(c *change) (ended []Record) {
@@ -216,7 +221,7 @@ func (a *attempt) superseded(c *change) (ended []Record) {
 		if !r.open() || c != nil && c.open != nil && c.open.Revision == r.Revision {
 			continue
 		}
-		if r.To == digest(a.Listed) && (r.Phase == "" || r.permitted()) {
+		if a.completes(r) {
 			ended = append(ended, a.complete(r))
 			continue
 		}

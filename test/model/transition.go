@@ -162,7 +162,7 @@ func (a *attempt) original(c *change) []string {
 	names := a.Listed
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
-		if r.Phase == berthv1alpha1.PhasePublished {
+		if r.Phase == berthv1alpha1.PhasePublished || a.completes(*r) {
 			return names
 		}
 		if r == c.open || r.Phase == berthv1alpha1.PhaseProgressing || r.permitted() {
@@ -198,7 +198,7 @@ func (a *attempt) removedBefore(c *change) (removed []string) {
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
 		switch {
-		case r.Phase == berthv1alpha1.PhasePublished:
+		case r.Phase == berthv1alpha1.PhasePublished || a.completes(*r):
 			return removed
 		case r == c.open || r.Phase == berthv1alpha1.PhaseProgressing,
 			r.Phase == berthv1alpha1.PhaseSuperseded && r.permitted() && r.LeftRemoved < len(r.Removed):

@@ -183,12 +183,12 @@ func (a *planner) resolvePermit(holds map[string]*framework.Status, deadlines ma
 }
 
 // deniedOrWaiting returns the result for a change that a plugin denies or leaves Pending. A change
-// that has expired keeps that outcome, and so does one that was rejected, unless it is denied now.
+// that was rejected or has expired keeps that outcome.
 func deniedOrWaiting(status *framework.Status, m *Move) Verdict {
 	switch {
 	case m.ended != nil && !m.Approved:
 		return endedResult(m)
-	case status.Code() == framework.Pending && !m.Approved && m.rejectedBy() != "":
+	case !m.Approved && m.rejectedBy() != "":
 		return Verdict{Outcome: Rejected, Reason: m.rejectedBy(), Holds: holdsOf(m.Open)}
 	case status.Code() == framework.Pending:
 		return Verdict{Outcome: Waiting, Reason: status.Err().Error(), Holds: holdsOf(m.Open)}

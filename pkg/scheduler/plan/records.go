@@ -359,8 +359,8 @@ func (a *planner) superseded(now metav1.Time) []statusUpdate {
 
 func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
 	subject := a.Snapshot.Subject
-	switch last := subject.Last; {
-	case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
+	switch {
+	case a.completes(record):
 		complete(status, now)
 	case !a.isOfEarlierSpec(record) && a.expires(record):
 		status.Phase, status.CompletionTime = berthv1alpha1.PhaseExpired, &now

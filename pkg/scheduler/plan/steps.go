@@ -31,7 +31,7 @@ func (a *planner) changedInSteps() (added, removed []string) {
 // completed, newest first.
 func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
 	for _, record := range slices.Backward(changes.History(a.Snapshot.Subject.Records)) {
-		if record.Status.Phase == berthv1alpha1.PhasePublished {
+		if record.Status.Phase == berthv1alpha1.PhasePublished || changes.IsOpen(record) && a.completes(record) {
 			break
 		}
 		if a.progresses(record) || record.Status.PermittedTime != nil {
@@ -39,6 +39,13 @@ func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
 		}
 	}
 	return records
+}
+
+// completes reports whether the target of an open record is published: only its last write was
+// lost.
+func (a *planner) completes(record *berthv1alpha1.PlacementChange) bool {
+	last := a.Snapshot.Subject.Last
+	return last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil)
 }
 
 // progresses reports whether a record is that of a change in progress, or of this change.
