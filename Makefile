@@ -38,7 +38,7 @@ K8S_LDFLAGS = -X $(K8S_STAMP).gitVersion=$(K8S_VERSION) -X $(K8S_STAMP).gitMajor
 
 # What the chart has verbatim, beside the CRDs.
 CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/annotations.yaml admission/changes.yaml admission/cluster-sets.yaml admission/clusters.yaml admission/editor/editor.yaml webhook/manifests.yaml validation/manifests.yaml \
-	multicluster/role.yaml multicluster/crd.yaml reporter/role.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
+	multicluster/role.yaml multicluster/crd.yaml reporter/role.yaml explore/deployment.yaml explore/service.yaml generator/deployment.yaml generator/role.yaml generator/service.yaml generator-argocd/role.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
 
 # The folders with files that make manifests generates.
 GENERATED := api config docs/plugins docs/reference charts
@@ -73,8 +73,9 @@ run: build hub ## Start a hub with Berth and the samples on this machine; Ctrl-C
 	@bin/berth up --samples
 
 image: export GOOS := linux
-image: build ## Build the image IMAGE from bin/berth with docker, podman or buildah (ENGINE)
+image: build bin/hub/kubectl ## Build the image IMAGE with docker, podman or buildah (ENGINE), and write bin/install.yaml, which installs it
 	@$(ENGINE) build --platform linux/$$(go env GOARCH) --tag $(IMAGE) .
+	$(call write_install,bin/install.yaml)
 
 ##@ Develop
 
@@ -162,6 +163,13 @@ mutants: bin/tools/mutants ## Change the code in random places (MUTANTS, MUTANT_
 
 clean: ## Remove what was built; a local hub's data in .berth stays
 	@rm -rf bin
+
+# $(call write_install,FILE) renders config/default with the image IMAGE.
+define write_install
+@mkdir -p bin/install
+@printf '%s\n' 'resources: [../../config/default]' 'images:' '- name: berth' '  newName: $(IMAGE:%:$(lastword $(subst :, ,$(IMAGE)))=%)' '  newTag: $(lastword $(subst :, ,$(IMAGE)))' >bin/install/kustomization.yaml
+@bin/hub/kubectl kustomize bin/install >$(1)
+endef
 
 # What a release has, in bin/release: for each architecture an archive of the program and its bill of materials, an image for all of them, the
 # chart, and checksums.

@@ -75,7 +75,7 @@ func TestAt(t *testing.T) {
 }
 
 func TestServiceIsTheOneNamed(t *testing.T) {
-	text, err := os.ReadFile("../validation/service.yaml")
+	text, err := os.ReadFile("../webhook-server/added/service.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 var _ = Describe("The rendered manifests", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		// Nothing can be tried in a namespace that is not there.
+		create(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: argocd}}`)
 		objects, err := kustomize("rbac")
 		Expect(err).NotTo(HaveOccurred())
 		for _, o := range objects {

@@ -17,10 +17,17 @@ import (
 )
 
 // pageBlocks are the blocks of commands of docs/install.md, in order.
-func pageBlocks() [][]string {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
+func pageBlocks() [][]string { return blocksOf("docs/install.md", "") }
+
+// blocksOf are the blocks of commands of a page after a heading.
+func blocksOf(file, heading string) [][]string {
+	page, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		panic(err) // the tree of specs is made of it
+	}
+	if _, after, ok := strings.Cut(string(page), heading); ok && heading != "" {
+		section, _, _ := strings.Cut(after, "\n## ")
+		page = []byte(section)
 	}
 	var blocks [][]string
 	for _, block := range regexp.MustCompile(`(?m)(?:^    \S.*\n)+`).FindAllString(string(page), -1) {
@@ -36,9 +43,9 @@ var pageChecks = map[string]func(ctx context.Context, p *page, command string){
 		p.run(ctx, command)
 		Expect(filepath.Join(p.folder, "registry", "manifest.json")).To(BeARegularFile())
 	},
-	"kubectl apply --server-side -k config/default": func(ctx context.Context, p *page, command string) {
+	"kubectl apply --server-side -f bin/install.yaml": func(ctx context.Context, p *page, command string) {
 		p.run(ctx, command)
-		Expect(p.run(ctx, "kubectl get deployment berth -n berth-system -o name")).To(ContainSubstring("deployment.apps/berth"))
+		Expect(p.run(ctx, "kubectl get deployment berth -n berth-system -o jsonpath='{.spec.template.spec.containers[*].image}'")).To(Equal("registry.example/berth:v0.1.0"))
 	},
 	"helm install ": func(ctx context.Context, p *page, command string) {
 		Expect(p.run(ctx, command)).To(And(ContainSubstring("STATUS: deployed"), ContainSubstring("kubectl rollout status deployment/berth -n berth-system")))
@@ -141,6 +148,12 @@ var _ = Describe("docs/install.md", Ordered, func() {
 		for begin := range pageChecks {
 			Expect(commands).To(ContainElement(HavePrefix(begin)))
 		}
+	})
+
+	It("has README's commands to install", func() {
+		commands := slices.Concat(blocksOf("README.md", "\n## Install on a hub\n")...)
+		Expect(commands).To(HaveLen(3))
+		Expect(slices.Concat(pageBlocks()...)).To(ContainElements(commands))
 	})
 
 	for _, block := range pageBlocks() {

@@ -26,15 +26,47 @@ var root = filepath.Join("..", "..")
 
 // kustomize is `kubectl kustomize config/<name>`.
 func kustomize(name string) ([]*unstructured.Unstructured, error) {
-	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "config", name))
+	return build(filepath.Join(root, "config", name))
+}
+
+func build(folder string) ([]*unstructured.Unstructured, error) {
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
-		return nil, fmt.Errorf("config/%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	text, err := rendered.AsYaml()
 	if err != nil {
 		return nil, err
 	}
-	return parse("config/"+name, text)
+	return parse(folder, text)
+}
+
+// installed is a kustomization with config/default and components of config.
+func installed(components ...string) ([]*unstructured.Unstructured, error) {
+	folder, err := os.MkdirTemp("", "overlay")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	config, err := filepath.Abs(filepath.Join(root, "config"))
+	if err != nil {
+		return nil, err
+	}
+	// Files are named relative to the kustomization's folder, without links in its path.
+	if folder, err = filepath.EvalSymlinks(folder); err == nil {
+		config, err = filepath.Rel(folder, config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	overlay := "resources:\n- " + config + "/default\ncomponents:\n"
+	for _, name := range components {
+		overlay += "- " + config + "/" + name + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		return nil, err
+	}
+	return build(folder)
 }
 
 // helm is `helm template berth charts/berth -n <namespace>` with values in YAML.
@@ -130,14 +162,16 @@ serviceMonitor: {enabled: true, labels: {release: prometheus}}
 rules: {enabled: true}
 dashboard: {enabled: true}
 reporter: {enabled: true}
+explore: {enabled: true}
+generator: {enabled: true, argocdNamespace: argocd}
 `
 
 // renderings are all ways of installing that are tried, by name.
 var renderings = map[string]func() ([]*unstructured.Unstructured, error){
 	"config/default":          func() ([]*unstructured.Unstructured, error) { return kustomize("default") },
-	"config/beside-ocm":       func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
-	"config/queues":           func() ([]*unstructured.Unstructured, error) { return kustomize("queues") },
-	"config/validation":       func() ([]*unstructured.Unstructured, error) { return kustomize("validation") },
+	"config/beside-ocm":       func() ([]*unstructured.Unstructured, error) { return installed("beside-ocm") },
+	"config/queues":           func() ([]*unstructured.Unstructured, error) { return installed("queues") },
+	"config/validation":       func() ([]*unstructured.Unstructured, error) { return installed("validation") },
 	"config/monitoring":       func() ([]*unstructured.Unstructured, error) { return kustomize("monitoring") },
 	"config/dashboard":        func() ([]*unstructured.Unstructured, error) { return kustomize("dashboard") },
 	"config/explore":          func() ([]*unstructured.Unstructured, error) { return kustomize("explore") },
@@ -211,18 +245,18 @@ func TestTheChartsFilesAreTheSources(t *testing.T) {
 // TestTheChartIsTheKustomization compares what both give a hub, beside labels and what the chart
 // has settings for.
 func TestTheChartIsTheKustomization(t *testing.T) {
-	for name, tc := range map[string]struct{ kustomization, values string }{
-		"plain":           {"default", ""},
-		"with OCM":        {"beside-ocm", "{ocmCRDs: false, housekeeping: false}"},
-		"queues":          {"queues", "{queues: {enabled: true}, webhook: {certificate: cert-manager}}"},
-		"validation":      {"validation", "{webhook: {certificate: cert-manager}}"},
-		"multicluster":    {"multicluster", "{multicluster: {enabled: true}}"},
-		"ClusterProfiles": {"cluster-profiles", "{clusterProfiles: {namespaces: [fleet]}}"},
-		"reporter":        {"reporter", "{reporter: {enabled: true}}"},
-		"monitoring":      {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wanted, err := kustomize(tc.kustomization)
+	parts := append(slices.Clone(components), []component{
+		{"cluster-profiles", "{clusterProfiles: {namespaces: [fleet]}}", ""},
+		{"generator-argocd", "{generator: {enabled: true, argocdNamespace: argocd}}", ""},
+		{"", "", ""},
+	}...)
+	for _, tc := range parts {
+		t.Run(tc.name, func(t *testing.T) {
+			var names []string
+			if tc.name != "" {
+				names = []string{tc.name}
+			}
+			wanted, err := installed(names...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,6 +266,10 @@ func TestTheChartIsTheKustomization(t *testing.T) {
 			}
 			chart := essence(rendered)
 			for title, want := range essence(wanted) {
+				// The chart's multicluster also configures the plugin.
+				if tc.name == "multicluster" && title == "Deployment.apps berth-system/berth" {
+					continue
+				}
 				// The namespace is Helm's; a role that is bound to nobody the chart leaves out.
 				if title == "Namespace /berth-system" || strings.Contains(title, "Role") && chart[title] == nil && !bound(wanted, title) {
 					continue
@@ -334,7 +372,7 @@ func TestCRDsOutliveTheRelease(t *testing.T) {
 // TestBesideOCM: only the CRDs of Berth's own kinds are installed beside Open Cluster Management's.
 func TestBesideOCM(t *testing.T) {
 	for name, render := range map[string]func() ([]*unstructured.Unstructured, error){
-		"kustomization": func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
+		"kustomization": func() ([]*unstructured.Unstructured, error) { return installed("beside-ocm") },
 		"chart":         func() ([]*unstructured.Unstructured, error) { return helm("berth-system", "ocmCRDs: false") },
 	} {
 		objects, err := render()

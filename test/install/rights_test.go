@@ -55,7 +55,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		var err error
-		objects, err = kustomize("queues")
+		objects, err = installed("queues")
 		Expect(err).NotTo(HaveOccurred())
 		for _, o := range objects {
 			// The webhooks would need a certificate, and ask for no right. Nobody here would make
