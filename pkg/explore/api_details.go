@@ -154,7 +154,7 @@ type Cell struct {
 	Cluster   string `json:"cluster"`
 	// Verdict is missing if there was no decision; then Note is the reason.
 	Verdict *framework.ClusterVerdict `json:"verdict,omitempty"`
-	Note    string             `json:"note,omitempty"`
+	Note    string                    `json:"note,omitempty"`
 	// Published is true if the published decision has the cluster.
 	Published bool `json:"published"`
 	// Weights are the weights of the prioritizers in Verdict.

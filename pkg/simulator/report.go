@@ -43,7 +43,7 @@ type Answer struct {
 	Conditions               Conditions                     `json:"conditions"`
 	Events                   []Event                        `json:"events"`
 	RequeueAfterSeconds      *float64                       `json:"requeueAfterSeconds"`
-	Verdicts                 []framework.ClusterVerdict            `json:"verdicts"`
+	Verdicts                 []framework.ClusterVerdict     `json:"verdicts"`
 	// Intents are what plugins report about a selection that is not as asked for, and advice that
 	// another decision has confirmed.
 	Intents []framework.Intent `json:"intents,omitempty"`

@@ -115,7 +115,7 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
 		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Unknown Timers Answers PluginCounts Sequence Skippable": reflect.TypeFor[framework.Snapshot](),
-		"Clusters Ranks Sorted Counts Scores Log Capacities CapacityRequests":                                                                              reflect.TypeFor[framework.Fleet](),
+		"Clusters Ranks Sorted Counts Scores Log Capacities CapacityRequests":                                                                                reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram Changes":                       reflect.TypeFor[framework.DecisionCounts](),
 		"Allocatable Requested":                           reflect.TypeFor[framework.Capacity](),
 		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
