@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/recording"
@@ -94,8 +95,8 @@ var (
 	}, []string{"reason"})
 	placementsNow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "berth_placements",
-		Help: "Placements by the status and the reason of their condition PlacementSatisfied. A disabled Placement has the reason SchedulingDisabled, and the status Unknown if it was never decided.",
-	}, []string{"satisfied", "reason"})
+		Help: "Placements by their most urgent state, and by the status and the reason of their condition PlacementSatisfied. A disabled Placement has the reason SchedulingDisabled, and the status Unknown if it was never decided.",
+	}, []string{"state", "satisfied", "reason"})
 	placementsResilient = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "berth_placements_resilient",
 		Help: "Placements by the status and the reason of their condition Resilient, which exists while the plugin Resilience has arguments.",
@@ -338,24 +339,28 @@ func kindOf(o client.Object) string {
 	return "Namespace"
 }
 
-// satisfiedGauge counts Placements by their last reported Satisfied condition. The reason of a
-// disabled Placement is SchedulingDisabled.
+// satisfiedGauge counts Placements by state and by their last reported Satisfied condition. The
+// reason of a disabled Placement is SchedulingDisabled.
 type satisfiedGauge struct{ conditionCounter }
 
-// set stores a Placement's Satisfied condition. A Placement without the condition is not counted.
-func (c *satisfiedGauge) set(key types.NamespacedName, conditions []metav1.Condition) {
+// set stores a Placement's state and Satisfied condition. A Placement without the condition is not
+// counted.
+func (c *satisfiedGauge) set(key types.NamespacedName, state changes.StateName, conditions []metav1.Condition) {
 	now := countedCondition{}
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied); condition != nil {
-		now = countedCondition{string(condition.Status), condition.Reason}
+		now = countedCondition{status: string(condition.Status), reason: condition.Reason}
 	}
 	if meta.IsStatusConditionTrue(conditions, v1alpha1.PlacementConditionSchedulingDisabled) {
-		now = countedCondition{cmp.Or(now.status, string(metav1.ConditionUnknown)), v1alpha1.PlacementConditionSchedulingDisabled}
+		now = countedCondition{status: cmp.Or(now.status, string(metav1.ConditionUnknown)), reason: v1alpha1.PlacementConditionSchedulingDisabled}
+	}
+	if now.status != "" {
+		now.state = string(state)
 	}
 	c.count(placementsNow, key, now)
 }
 
 // remove removes a Placement that is deleted or skipped.
-func (c *satisfiedGauge) remove(key types.NamespacedName) { c.set(key, nil) }
+func (c *satisfiedGauge) remove(key types.NamespacedName) { c.set(key, "", nil) }
 
 // resilientGauge counts Placements by their condition Resilient.
 type resilientGauge struct{ conditionCounter }
@@ -364,7 +369,7 @@ type resilientGauge struct{ conditionCounter }
 func (c *resilientGauge) set(key types.NamespacedName, conditions []metav1.Condition) {
 	now := countedCondition{}
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionResilient); condition != nil {
-		now = countedCondition{string(condition.Status), condition.Reason}
+		now = countedCondition{status: string(condition.Status), reason: condition.Reason}
 	}
 	c.count(placementsResilient, key, now)
 }
@@ -375,7 +380,7 @@ type availableGauge struct{ conditionCounter }
 func (c *availableGauge) set(cluster *v1alpha1.ManagedCluster) {
 	now := countedCondition{status: "Absent"}
 	if condition := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable); condition != nil {
-		now = countedCondition{string(condition.Status), knownReason(condition.Reason)}
+		now = countedCondition{status: string(condition.Status), reason: knownReason(condition.Reason)}
 	}
 	c.count(clustersNow, client.ObjectKeyFromObject(cluster), now)
 }
@@ -401,7 +406,15 @@ type conditionCounter struct {
 	last map[types.NamespacedName]countedCondition
 }
 
-type countedCondition struct{ status, reason string }
+// countedCondition is a condition, of a Placement also with the state.
+type countedCondition struct{ state, status, reason string }
+
+func (c countedCondition) labels() []string {
+	if c.state == "" {
+		return []string{c.status, c.reason}
+	}
+	return []string{c.state, c.status, c.reason}
+}
 
 // count stores an object's condition in the gauge. An empty condition is not counted.
 func (c *conditionCounter) count(gauge *prometheus.GaugeVec, key types.NamespacedName, now countedCondition) {
@@ -412,7 +425,7 @@ func (c *conditionCounter) count(gauge *prometheus.GaugeVec, key types.Namespace
 		return
 	}
 	if before != (countedCondition{}) {
-		gauge.WithLabelValues(before.status, before.reason).Dec()
+		gauge.WithLabelValues(before.labels()...).Dec()
 		delete(c.last, key)
 	}
 	if now == (countedCondition{}) {
@@ -421,6 +434,6 @@ func (c *conditionCounter) count(gauge *prometheus.GaugeVec, key types.Namespace
 	if c.last == nil {
 		c.last = map[types.NamespacedName]countedCondition{}
 	}
-	gauge.WithLabelValues(now.status, now.reason).Inc()
+	gauge.WithLabelValues(now.labels()...).Inc()
 	c.last[key] = now
 }

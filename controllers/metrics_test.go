@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/generator"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -47,7 +48,7 @@ func ordinary() {
 	decideFailures.WithLabelValues("Predicate", "Error").Add(0)
 	publishFailures.WithLabelValues("DecisionPublisher", "Conflict").Add(0)
 	statusFailures.WithLabelValues("Conflict").Add(0)
-	placementsNow.WithLabelValues("True", v1alpha1.ReasonAllDecisionsScheduled).Add(0)
+	placementsNow.WithLabelValues("satisfied", "True", v1alpha1.ReasonAllDecisionsScheduled).Add(0)
 	placementsResilient.WithLabelValues("True", v1alpha1.ReasonDomainsCanBeLost).Add(0)
 	profileFailures.WithLabelValues("Forbidden").Add(0)
 	fleetEvents.WithLabelValues("Placement", "acted").Add(0)
@@ -231,27 +232,27 @@ func TestCensus(t *testing.T) {
 		"two of a kind, said twice": {
 			does: func(c *satisfiedGauge) {
 				for range 2 {
-					c.set(a, said(metav1.ConditionFalse, "CensusTest"))
-					c.set(b, said(metav1.ConditionFalse, "CensusTest"))
+					c.set(a, changes.StateShort, said(metav1.ConditionFalse, "CensusTest"))
+					c.set(b, changes.StateShort, said(metav1.ConditionFalse, "CensusTest"))
 				}
 			},
 			wantFalse: 2, wantCensused: 2,
 		},
 		"changes its mind": {
 			does: func(c *satisfiedGauge) {
-				c.set(a, said(metav1.ConditionFalse, "CensusTest"))
-				c.set(a, said(metav1.ConditionTrue, "CensusTest"))
+				c.set(a, changes.StateShort, said(metav1.ConditionFalse, "CensusTest"))
+				c.set(a, changes.StateSatisfied, said(metav1.ConditionTrue, "CensusTest"))
 			},
 			wantTrue: 1, wantCensused: 1,
 		},
 		"is gone, twice": {
 			does: func(c *satisfiedGauge) {
-				c.set(a, said(metav1.ConditionTrue, "CensusTest"))
+				c.set(a, changes.StateSatisfied, said(metav1.ConditionTrue, "CensusTest"))
 				c.remove(a)
 				c.remove(a)
 			},
 		},
-		"has nothing to say": {does: func(c *satisfiedGauge) { c.set(a, []metav1.Condition{}) }},
+		"has nothing to say": {does: func(c *satisfiedGauge) { c.set(a, changes.StateUndecided, []metav1.Condition{}) }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

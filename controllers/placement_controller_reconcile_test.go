@@ -90,7 +90,7 @@ func TestReconcilePublishes(t *testing.T) {
 	got := changed(t, func() { result = h.succeed() }, stageSeconds, attemptsTotal, decisionWrites, placementsNow, decideFailures, publishFailures, statusFailures)
 	want := stages("prepare", "wait", "snapshot", "publish", "status")
 	maps.Copy(want, map[string]float64{
-		"attempts_total Published": 1, "decision_writes_total create": 1, "placements AllDecisionsScheduled True": 1,
+		"attempts_total Published": 1, "decision_writes_total create": 1, "placements AllDecisionsScheduled True satisfied": 1,
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
@@ -229,7 +229,7 @@ func TestReconcileForgets(t *testing.T) {
 				}
 			}, stageSeconds, attemptsTotal, placementsNow)
 			want := stages(tc.wantStages...)
-			want["placements AllDecisionsScheduled True"] = -1
+			want["placements AllDecisionsScheduled True satisfied"] = -1
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
 			}

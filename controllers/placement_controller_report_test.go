@@ -54,7 +54,7 @@ func TestReconcileFails(t *testing.T) {
 			wantErr:     []string{"Create of PlacementDecision n/p-decision-1", "no right"},
 			wantStatus:  "False NotAllDecisionsScheduled: ",
 			wantWritten: []string{status},
-			wantMetrics: map[string]float64{"publish_failures_total DecisionPublisher Forbidden": 1, "placements NotAllDecisionsScheduled False": 1},
+			wantMetrics: map[string]float64{"publish_failures_total DecisionPublisher Forbidden": 1, "placements NotAllDecisionsScheduled False short": 1},
 		},
 		"it is forbidden, and the status is not written": {
 			refuse: map[string]error{
@@ -63,7 +63,7 @@ func TestReconcileFails(t *testing.T) {
 			},
 			wantErr: []string{"no right", "; writing the status: ", "edited"}, wantWritten: []string{status},
 			wantMetrics: map[string]float64{
-				"publish_failures_total DecisionPublisher Forbidden": 1, "placements NotAllDecisionsScheduled False": 1, "status_failures_total Conflict": 1,
+				"publish_failures_total DecisionPublisher Forbidden": 1, "placements NotAllDecisionsScheduled False short": 1, "status_failures_total Conflict": 1,
 			},
 		},
 	}

@@ -42,7 +42,7 @@ func TestReconcileDisabled(t *testing.T) {
 			}
 		}
 	}, attemptsTotal, placementsNow)
-	want := map[string]float64{"placements AllDecisionsScheduled True": -1, "placements SchedulingDisabled True": 1}
+	want := map[string]float64{"placements AllDecisionsScheduled True satisfied": -1, "placements SchedulingDisabled True disabled": 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}

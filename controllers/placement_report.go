@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/report"
@@ -197,11 +198,23 @@ func roundUp(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t.Add(time.Second - 1).Truncate(time.Second)}
 }
 
+// stateOf returns the most urgent state of a Placement with a status. It does without the records,
+// of which the inventory has not seen the last writes yet; the conditions say the same.
+func (r *PlacementReconciler) stateOf(pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) changes.StateName {
+	with := *pl
+	with.Status = *status
+	in := changes.StateInput{Placement: &with}
+	if subject := r.Inventory.Subject(client.ObjectKeyFromObject(pl)); subject != nil {
+		in.DisruptionPolicies, in.SelectionPolicies = subject.DisruptionPolicies, subject.SelectionPolicies
+	}
+	return in.States()[0].Name
+}
+
 // writeStatus writes a status that changed. After a conflict, the attempt is repeated with the
 // newer Placement. If the API server refuses the status as invalid, the attempt is repeated, too,
 // and an event gives the reason, because no condition can.
 func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
-	r.satisfiedGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
+	r.satisfiedGauge.set(client.ObjectKeyFromObject(pl), r.stateOf(pl, status), status.Conditions)
 	r.resilientGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
 		r.reported.statusStored(pl)

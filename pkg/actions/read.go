@@ -126,18 +126,10 @@ func RecordOf(history changes.History, key types.NamespacedName, revision int64)
 		if revision == last || first > 0 && first <= revision && revision <= last {
 			return record, nil
 		}
-		known = append(known, Revisions(first, last))
+		known = append(known, changes.Revisions(first, last))
 	}
 	if len(known) == 0 {
 		return nil, fmt.Errorf("there is no record of revision %d: Placement %s has no recorded changes", revision, key)
 	}
 	return nil, fmt.Errorf("there is no record of revision %d of Placement %s; there are %s", revision, key, strings.Join(known, ", "))
-}
-
-// Revisions is the revision, or the range that a merged record covers.
-func Revisions(first, last int64) string {
-	if first == 0 || first == last {
-		return fmt.Sprint(last)
-	}
-	return fmt.Sprintf("%d-%d", first, last)
 }

@@ -3,6 +3,7 @@ package explore
 import (
 	"time"
 
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -83,8 +84,8 @@ type PlacementRow struct {
 	Wanted *int32 `json:"wanted"`
 	// Selected is the number of clusters in the published decision.
 	Selected int `json:"selected"`
-	// States are the states of the Placement, the most urgent first; never empty.
-	States []string `json:"states"`
+	// States are the states of the Placement, of changes.StateTable, the most urgent first.
+	States []changes.StateName `json:"states"`
 	// Message says why, in one sentence, for the most urgent state.
 	Message string `json:"message,omitempty"`
 	// Sets are the cluster sets that the Placement may select from. They are not known if the
@@ -95,18 +96,6 @@ type PlacementRow struct {
 	// Change is the open change.
 	Change *ChangeRow `json:"change,omitempty"`
 }
-
-// The states of Placements, the most urgent first.
-const (
-	StateMisconfigured = "misconfigured" // the spec cannot be decided
-	StateShort         = "short"         // it has fewer clusters than it asks for
-	StateStuck         = "stuck"         // a change in steps has exceeded its deadline
-	StateHeld          = "held"          // a change waits for an approval, or for another condition
-	StateMoving        = "moving"        // a change is published in steps
-	StateFrozen        = "frozen"        // suspended, pinned, or disabled
-	StateUndecided     = "undecided"     // the controller has not decided the newest spec
-	StateSatisfied     = "satisfied"     // it has the clusters that it asks for
-)
 
 // ChangeRow is one PlacementChange.
 type ChangeRow struct {

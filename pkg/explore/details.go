@@ -51,7 +51,7 @@ func (w *world) placement(name string, a answer) (*PlacementDetails, error) {
 	default:
 		d.Pending, d.Intents = pendingAsRecorded(report.Pending, row.Change), report.Intents
 		for _, c := range report.Counts {
-			d.Counts = append(d.Counts, ReasonCount{Text: countText(c.Reason), Count: int(c.Clusters)})
+			d.Counts = append(d.Counts, ReasonCount{Text: berthv1alpha1.CountText(c.Reason), Count: int(c.Clusters)})
 		}
 	}
 	return d, nil
@@ -66,19 +66,6 @@ func pendingAsRecorded(p *simulator.Pending, open *ChangeRow) *simulator.Pending
 	shown := *p
 	shown.Message = open.Message
 	return &shown
-}
-
-// countText says what the candidates of one reason have in common.
-func countText(reason string) string {
-	switch reason {
-	case berthv1alpha1.CountSelected:
-		return "selected"
-	case berthv1alpha1.CountOutranked:
-		return "feasible, but other clusters are better"
-	case berthv1alpha1.CountNotDecided:
-		return "not decided"
-	}
-	return "excluded by " + reason
 }
 
 func yamlOf(object any) string {

@@ -131,7 +131,7 @@ func TestFleet(t *testing.T) {
 	for _, p := range got.Placements {
 		placements = append(placements, fmt.Sprint(p.Placement, " ", p.Selected, p.States, p.Sets))
 	}
-	want := []string{"ns/held 2 [undecided] [s]", "ns/off 0 [frozen] [s]", "ns/two 0 [undecided] [s]", "ns/wrong 0 [undecided] [s]"}
+	want := []string{"ns/held 2 [undecided] [s]", "ns/off 0 [disabled] [s]", "ns/two 0 [undecided] [s]", "ns/wrong 0 [undecided] [s]"}
 	if diff := cmp.Diff(want, placements); diff != "" {
 		t.Errorf("placements (-want +got):\n%s", diff)
 	}

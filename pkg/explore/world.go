@@ -200,13 +200,19 @@ func (w *world) placementRow(key types.NamespacedName) (PlacementRow, bool) {
 	}
 	if w.notRecorded != nil {
 		if why := w.notRecorded(key); why != "" {
-			return PlacementRow{Placement: key.String(), Selected: len(published(subject)), States: []string{StateUndecided}, Message: why}, true
+			return PlacementRow{Placement: key.String(), Selected: len(published(subject)), States: []changes.StateName{changes.StateUndecided}, Message: why}, true
 		}
 	}
 	pl := subject.Placement
 	row := PlacementRow{Placement: key.String(), Wanted: pl.Spec.NumberOfClusters, Selected: len(published(subject))}
 	history := changes.History(subject.Records)
-	row.States, row.Message, row.Since = StatesOf(pl, history, subject.DisruptionPolicies)
+	states := changes.StateInput{
+		Placement: pl, History: history, DisruptionPolicies: subject.DisruptionPolicies, SelectionPolicies: subject.SelectionPolicies,
+	}.States()
+	row.Message, row.Since = states[0].Message, states[0].Since
+	for _, state := range states {
+		row.States = append(row.States, state.Name)
+	}
 	// A record without a phase is that of a change that is being published.
 	if record := history.Open(); record != nil && record.Status.Phase != "" {
 		row.Change = new(changeRow(record))
@@ -236,7 +242,7 @@ const maxChanges = 50
 // changeRows returns the newest changes of all Placements.
 func (w *world) changeRows() []ChangeRow {
 	records := w.inventory.Records()
-	slices.SortFunc(records, func(a, b *berthv1alpha1.PlacementChange) int { return changedAt(b).Compare(changedAt(a)) })
+	slices.SortFunc(records, func(a, b *berthv1alpha1.PlacementChange) int { return changes.Began(b).Compare(changes.Began(a)) })
 	rows := make([]ChangeRow, 0, min(len(records), maxChanges))
 	for _, record := range records[:min(len(records), maxChanges)] {
 		rows = append(rows, changeRow(record))
@@ -244,21 +250,13 @@ func (w *world) changeRows() []ChangeRow {
 	return rows
 }
 
-// changedAt is when a change began.
-func changedAt(record *berthv1alpha1.PlacementChange) time.Time {
-	if record.Status.StartTime != nil {
-		return record.Status.StartTime.Time
-	}
-	return record.CreationTimestamp.Time
-}
-
 func changeRow(record *berthv1alpha1.PlacementChange) ChangeRow {
+	view := changes.ViewOf(record)
 	row := ChangeRow{
-		Placement: record.Namespace + "/" + record.Spec.Placement, Name: record.Name, Revision: record.Spec.Revision,
-		Time: changedAt(record), Phase: string(record.Status.Phase), Added: record.Spec.AddedCount, Removed: record.Spec.RemovedCount,
-		Cause: record.Spec.Cause, Message: record.Status.Message,
+		Placement: view.Placement, Name: record.Name, Revision: view.Revision, Time: view.Time, Phase: view.Phase,
+		Added: view.AddedCount, Removed: view.RemovedCount, Cause: view.Cause, Message: view.Message,
 	}
-	if left := record.Status.Remaining; left != nil && record.Status.Phase == berthv1alpha1.PhaseProgressing {
+	if left := view.Remaining; left != nil {
 		row.RemainingAdded, row.RemainingRemoved = &left.Added, &left.Removed
 	}
 	return row

@@ -196,7 +196,7 @@ func TestRealHub(t *testing.T) {
 	for start := time.Now(); len(got) == 0 && time.Since(start) < patience; {
 		got = eval[[]string](b, "return (async () => { "+states+" })()")
 	}
-	for _, want := range []string{"team-search/web held", "team-search/cache moving", "team-ml/api frozen", "team-ml/cache misconfigured", "team-ml/web short", "team-checkout/web satisfied"} {
+	for _, want := range []string{"team-search/web held", "team-search/cache moving", "team-ml/api suspended", "team-ml/cache misconfigured", "team-ml/web short", "team-checkout/web satisfied"} {
 		if !strings.Contains(strings.Join(got, "\n"), want) {
 			t.Errorf("no %q in %q", want, got)
 		}

@@ -83,7 +83,7 @@ func filters(t *testing.T, b *browser, address string) {
 		{"placement:nobind*", "team-unbound/nobinding", ""},
 		{"-ns:team-* web", "", "Nothing matches “-ns:team-*”"},
 		{"colour:red", "", "There is no filter “colour:”"},
-		{"state:lost", "", "There is state:frozen"},
+		{"state:lost", "", "There is state:"},
 		{"nobinding", "team-unbound/nobinding", ""},
 	} {
 		b.press(keyEscape)

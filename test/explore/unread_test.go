@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/explore"
 )
 
@@ -60,7 +61,7 @@ func TestPartOfHub(t *testing.T) {
 		"a missing permission": func(f *explore.Fleet) { f.Missing = []string{"list managedclusters"} },
 	} {
 		address := serveChanged(t, func(f *explore.Fleet) {
-			f.Placements[0].States = []string{explore.StateSatisfied}
+			f.Placements[0].States = []changes.StateName{changes.StateSatisfied}
 			change(f)
 		})
 		const want = "Of what is known of the hub: nothing needs attention: 1 Placement on 1 cluster.verdict"

@@ -148,7 +148,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 			MatchRegexp(`(?m)^berth_permit_wait_duration_seconds_count\{result="Published"\} 1$`),
 			MatchRegexp(`(?m)^berth_scheduling_duration_seconds_count\{stage="status"\} [1-9]`),
 			MatchRegexp(`(?m)^workqueue_queue_duration_seconds_count\{controller="placement",name="placement"\} [1-9]`),
-			MatchRegexp(`(?m)^berth_placements\{reason="AllDecisionsScheduled",satisfied="True"\} 1$`)))
+			MatchRegexp(`(?m)^berth_placements\{reason="AllDecisionsScheduled",satisfied="True",state="satisfied"\} 1$`)))
 		for bearer, want := range map[string]int{"": http.StatusUnauthorized, "made-up": http.StatusUnauthorized, token(ctx, "stranger"): http.StatusForbidden} {
 			code, _ := scrape(metrics, bearer)
 			Expect(code).To(Equal(want))

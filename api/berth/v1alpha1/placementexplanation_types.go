@@ -247,6 +247,19 @@ const (
 	CountNotDecided = "NotDecided"
 )
 
+// CountText says what the clusters of a reason have in common.
+func CountText(reason string) string {
+	switch reason {
+	case CountSelected:
+		return "selected"
+	case CountOutranked:
+		return "qualified, not selected"
+	case CountNotDecided:
+		return "not decided"
+	}
+	return "excluded by " + reason
+}
+
 // PrioritizerWeight is a prioritizer and its weight.
 type PrioritizerWeight struct {
 	// name is the name of the prioritizer.

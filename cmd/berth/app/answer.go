@@ -15,6 +15,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
 type answerOptions struct {
@@ -116,11 +117,11 @@ func (o *answerOptions) answer(ctx context.Context, hub client.Client, ref place
 }
 
 func (o *answerOptions) show(out io.Writer, record *berthv1alpha1.PlacementChange) error {
-	view := viewOf(record).withClusters(record)
+	view := changes.ViewOf(record).WithClusters(record)
 	if o.output == "json" || o.output == "yaml" {
 		return printObject(out, o.output, view)
 	}
-	return view.print(out, o.output == "wide")
+	return printChange(out, view, o.output == "wide")
 }
 
 // ask returns true only if the user answers y or yes.

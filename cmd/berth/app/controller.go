@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/controllers/housekeeping"
 	"github.com/berth-dev/berth/pkg/admission"
@@ -214,9 +214,9 @@ func parseQueueConfig(text string) (types.NamespacedName, error) {
 	if text == "" {
 		return types.NamespacedName{}, nil
 	}
-	namespace, name, ok := strings.Cut(text, "/")
-	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return types.NamespacedName{}, usagef("--queue-config: %q is not NAMESPACE/NAME", text)
+	_, key, err := kinds.ParseName(text, kinds.Kind{Name: "ConfigMap", Namespaced: true}, "")
+	if err != nil {
+		return types.NamespacedName{}, usagef("--queue-config: %w", err)
 	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+	return key, nil
 }

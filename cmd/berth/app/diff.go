@@ -48,10 +48,7 @@ diff reads the hub and decides every Placement twice, without and with the chang
 the differences and writes nothing.
 
 An object of -f replaces the object of the same name, as kubectl replace does; without a status, it keeps the status on the hub.
-Then --label, --taint and --remove are applied, each in the given order.
-
-Exit codes: 0 no Placement changes, 3 a Placement changes, 4 a Placement of the files is misconfigured, or one on the hub would become so,
-1 failure, 2 wrong usage. Counts in messages of conditions are no changes.`,
+Then --label, --taint and --remove are applied, each in the given order. Counts in messages of conditions are no changes.`,
 		Example: `  berth diff -f placement.yaml
   berth diff -n shop -f placements/ -o markdown
   berth diff --label paris1:gpu=true --label paris2:gpu-

@@ -33,9 +33,7 @@ The command lists the Placements that have the cluster and adds the taint ` + v1
 replace the cluster at once, the others in steps. Placements that tolerate the taint keep it. With --wait the command prints the Placements
 that still have the cluster until there is none. It does not end while a Placement has no replacement for the cluster and its policies do
 not permit to go on without: status says so. undrain removes the taint. Needs permission to list placementdecisions, and to get and
-patch managedclusters.
-
-Exit codes: 0 drained, or the taint is added, 3 the wait was interrupted, 1 failure, 2 wrong usage.`,
+patch managedclusters.`,
 		Example: `  berth drain edge2
   berth drain edge2 --wait --yes`,
 	}
@@ -80,7 +78,7 @@ func (o *drainOptions) finish(cmd *cobra.Command) *cobra.Command {
 func (o *drainOptions) run(ctx context.Context, arg string, cmd *cobra.Command) error {
 	name, err := clusterName("", arg)
 	if err != nil {
-		return usagef("%q is neither NAME nor managedcluster/NAME", arg)
+		return err
 	}
 	hub, _, err := o.hub.connect()
 	if err != nil {

@@ -53,7 +53,7 @@ func (o *effectOptions) connect(ctx context.Context, arg string) (client.Client,
 	if err != nil {
 		return nil, types.NamespacedName{}, err
 	}
-	ref, err := resolve(ctx, hub, namespace, arg)
+	ref, err := o.hub.resolve(ctx, hub, namespace, arg)
 	return hub, ref.NamespacedName, err
 }
 

@@ -36,9 +36,7 @@ func newEvictCommand(plugins framework.Registry) *cobra.Command {
 ` + effectHelp + `Then it creates a PlacementEviction and prints what the eviction waits
 for, until the cluster is removed. The cluster is not selected again for the time of --exclude-for. To end the eviction early, delete the
 PlacementEviction. ` + placementHelp + `Needs permission to get placements, to list placementdecisions and to create
-and get placementevictions.
-
-Exit codes: 0 the cluster was removed, 3 the command was interrupted; the eviction goes on, 1 failure, 2 wrong usage.`,
+and get placementevictions.`,
 		Example: `  berth evict web -n shop --cluster edge2
   berth evict web -n shop --cluster edge2 --exclude-for 24h --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
@@ -55,7 +55,7 @@ history limit. --revision, or the name of a PlacementChange, shows one change wi
 			if o.revision > 0 && len(args) != 1 {
 				return usagef("--revision needs the name of one Placement")
 			}
-			return o.run(cmd.Context(), args, cmd.OutOrStdout())
+			return o.run(cmd.Context(), args, cmd)
 		},
 	}
 	o.hub.add(cmd)
@@ -66,31 +66,43 @@ history limit. --revision, or the name of a PlacementChange, shows one change wi
 	return cmd
 }
 
-func (o *historyOptions) run(ctx context.Context, args []string, out io.Writer) error {
+func (o *historyOptions) run(ctx context.Context, args []string, cmd *cobra.Command) error {
 	hub, namespace, err := o.hub.connect()
 	if err != nil {
 		return err
 	}
-	refs, err := o.hub.refs(ctx, hub, namespace, args, nil)
+	out, now := cmd.OutOrStdout(), time.Now()
+	if len(args) == 1 {
+		return o.runOne(ctx, hub, namespace, args[0], out, now)
+	}
+	progress := startProgress(cmd.ErrOrStderr())
+	defer progress.stop()
+	progress.say("reading the hub")
+	inputs, err := o.hub.states(ctx, hub, namespace, args)
+	progress.stop()
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	all := make([]placementHistory, 0, len(refs))
-	for _, ref := range refs {
-		_, history, err := actions.ReadHistory(ctx, hub, ref.NamespacedName)
-		if err != nil {
-			return err
-		}
-		if revision := cmp.Or(o.revision, ref.revision); len(args) == 1 && revision > 0 {
-			return o.printOne(out, ref.NamespacedName, history, revision)
-		}
-		all = append(all, newPlacementHistory(ref.NamespacedName, history).since(now, o.since))
-	}
-	if len(args) == 1 {
-		return o.print(out, all[0], now)
+	all := make([]placementHistory, len(inputs))
+	for i, in := range inputs {
+		all[i] = newPlacementHistory(client.ObjectKeyFromObject(in.Placement), in.History).since(now, o.since)
 	}
 	return o.printAll(out, all, now)
+}
+
+func (o *historyOptions) runOne(ctx context.Context, hub client.Client, namespace, arg string, out io.Writer, now time.Time) error {
+	ref, err := o.hub.resolve(ctx, hub, namespace, arg)
+	if err != nil {
+		return err
+	}
+	_, history, err := actions.ReadHistory(ctx, hub, ref.NamespacedName)
+	if err != nil {
+		return err
+	}
+	if revision := cmp.Or(o.revision, ref.revision); revision > 0 {
+		return o.printOne(out, ref.NamespacedName, history, revision)
+	}
+	return o.print(out, newPlacementHistory(ref.NamespacedName, history).since(now, o.since), now)
 }
 
 func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, history changes.History, revision int64) error {
@@ -98,25 +110,25 @@ func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, histo
 	if err != nil {
 		return err
 	}
-	view := viewOf(record).withClusters(record)
+	view := changes.ViewOf(record).WithClusters(record)
 	if o.output == "json" || o.output == "yaml" {
 		return printObject(out, o.output, view)
 	}
-	return view.print(out, true)
+	return printChange(out, view, true)
 }
 
 // placementHistory is the shown form of a Placement's records. Its json and yaml output is a public
 // interface.
 type placementHistory struct {
-	Placement string        `json:"placement"`
-	Changes   []*changeView `json:"changes"`
+	Placement string          `json:"placement"`
+	Changes   []*changes.View `json:"changes"`
 }
 
 func newPlacementHistory(key types.NamespacedName, history changes.History) placementHistory {
 	gaps := history.Gaps()
-	h := placementHistory{Placement: key.String(), Changes: []*changeView{}}
+	h := placementHistory{Placement: key.String(), Changes: []*changes.View{}}
 	for _, record := range history {
-		view := viewOf(record)
+		view := changes.ViewOf(record)
 		view.MissingBefore = slices.Contains(gaps, view.Revision)
 		h.Changes = append(h.Changes, view)
 	}
@@ -126,7 +138,7 @@ func newPlacementHistory(key types.NamespacedName, history changes.History) plac
 // since returns the changes that began within a time; all if it is 0.
 func (h placementHistory) since(now time.Time, within time.Duration) placementHistory {
 	if within > 0 {
-		h.Changes = slices.DeleteFunc(h.Changes, func(v *changeView) bool { return v.Time.Before(now.Add(-within)) })
+		h.Changes = slices.DeleteFunc(h.Changes, func(v *changes.View) bool { return v.Time.Before(now.Add(-within)) })
 	}
 	return h
 }
@@ -154,11 +166,11 @@ func (o *historyOptions) within() string {
 
 // printAll lists the changes of several Placements, in order of time.
 func (o *historyOptions) printAll(out io.Writer, all []placementHistory, now time.Time) error {
-	merged := []*changeView{}
+	merged := []*changes.View{}
 	for _, h := range all {
 		merged = append(merged, h.Changes...)
 	}
-	slices.SortStableFunc(merged, func(a, b *changeView) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(merged, func(a, b *changes.View) int { return a.Time.Compare(b.Time) })
 	if o.output == "json" || o.output == "yaml" {
 		return printObject(out, o.output, map[string]any{"changes": merged})
 	}
@@ -189,12 +201,11 @@ func newHistoryTable(wide bool) *historyTable {
 	return t
 }
 
-func (t *historyTable) addChanges(changes []*changeView, now time.Time) {
-	for _, v := range changes {
+func (t *historyTable) addChanges(views []*changes.View, now time.Time) {
+	for _, v := range views {
 		var prefix []cell
 		if t.named {
-			namespace, name, _ := strings.Cut(v.Placement, "/")
-			prefix = []cell{{text: namespace}, {text: name}}
+			prefix = placementCells(v.Placement)
 		}
 		if v.MissingBefore {
 			t.add(append(slices.Clone(prefix), cell{text: "…"}, cell{}, cell{}, cell{text: "records are missing"})...)
@@ -203,7 +214,7 @@ func (t *historyTable) addChanges(changes []*changeView, now time.Time) {
 	}
 }
 
-func (t *historyTable) row(v *changeView, now time.Time) []cell {
+func (t *historyTable) row(v *changes.View, now time.Time) []cell {
 	when, comment := duration.HumanDuration(now.Sub(v.Time)), none
 	if t.wide {
 		when = v.Time.Format(time.RFC3339)
@@ -212,8 +223,8 @@ func (t *historyTable) row(v *changeView, now time.Time) []cell {
 		comment = v.Approval.Comment
 	}
 	row := []cell{
-		{text: v.revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.Cause}, {text: cmp.Or(v.By, none)},
-		{text: fmt.Sprint(v.AddedCount)}, {text: fmt.Sprint(v.RemovedCount)}, {text: v.approver()},
+		{text: v.Revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.Cause}, {text: cmp.Or(v.By, none)},
+		{text: fmt.Sprint(v.AddedCount)}, {text: fmt.Sprint(v.RemovedCount)}, {text: approver(v)},
 	}
 	if t.wide {
 		row = append(row, cell{text: fmt.Sprint(v.Clusters)}, cell{text: cmp.Or(v.Profile, none)}, cell{text: comment})

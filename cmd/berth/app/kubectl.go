@@ -34,6 +34,7 @@ func NewKubectlCommand(opts ...Option) *cobra.Command {
 	}
 	markFailures(root)
 	showStages(root)
+	addExits(root)
 	wrapHelp(root)
 	return root
 }

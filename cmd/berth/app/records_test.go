@@ -168,7 +168,7 @@ shop        web         6          94m   Published   Placement: spec       <none
 	if err := (&historyOptions{output: "json"}).printAll(&out, all(95*time.Minute), noonTime); err != nil {
 		t.Fatal(err)
 	}
-	var got struct{ Changes []changeView }
+	var got struct{ Changes []changes.View }
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got.Changes) != 2 || got.Changes[0].By != "bob" || got.Changes[0].Placement != "ads/x" {
 		t.Errorf("%v: %s", err, out.String())
 	}
@@ -239,7 +239,7 @@ added    b
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := viewOf(tc.record).withClusters(tc.record).print(&out, tc.wide); err != nil {
+			if err := printChange(&out, changes.ViewOf(tc.record).WithClusters(tc.record), tc.wide); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want[1:], out.String()); diff != "" {

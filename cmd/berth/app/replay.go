@@ -47,11 +47,11 @@ made.
 --at makes the last decision about a Placement until that time again, on the fleet as it was, and shows the same as berth explain.
 
 --verify makes all decisions again, in their order, and compares the results. A difference means that a plugin depends on something else
-than its input, that another version decides differently, or that the recording was changed. The exit code is then 1.
+than its input, that another version decides differently, or that the recording was changed.
 
 --config makes the decisions under another configuration: which Placements would have had other clusters, how many more or fewer clusters
 would have moved, and how many changes a plugin would have held. It compares what was selected: holds, approvals and movement in steps do
-not delay the clusters there. With --max-moved, the exit code is 3 if more clusters would have moved in addition to those that did.`,
+not delay the clusters there. --max-moved counts those in addition to the clusters that did move.`,
 		Example: `  berth replay .berth/recording --placement shop/web
   berth replay .berth/recording --placement shop/web --at 2026-06-01T03:12:00Z --cluster paris1
   berth replay .berth/recording --verify
@@ -81,7 +81,7 @@ not delay the clusters there. With --max-moved, the exit code is 3 if more clust
 }
 
 func (o *replayOptions) run(cmd *cobra.Command) error {
-	key, err := parsePlacement(o.placement)
+	key, err := placementKey("placement", o.placement, "")
 	if err != nil {
 		return err
 	}

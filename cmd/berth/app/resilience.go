@@ -83,10 +83,7 @@ Only one domain is lost at a time, only domains with clusters that the Placement
 
 The Placements that are not satisfied come first, then those that survive least. For one Placement, or with -o wide, it lists the domains
 whose loss changes the decision, the weakest first. ` + placementHelp + `resilience
-writes nothing. Needs permission to list what decisions depend on, as diff does.
-
-Exit codes: 0 success, 3 a Placement survives the loss of fewer domains than --fail-below, 1 failure, 2 wrong usage. A Placement that is not
-satisfied before a loss survives none.`,
+writes nothing. Needs permission to list what decisions depend on, as diff does.`,
 		Example: `  berth resilience -A --domains label:region
   berth resilience web -n shop --domains claim:zone
   berth resilience -A --domains cluster --fail-below 1 -o markdown`,

@@ -17,28 +17,6 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Exit codes of the commands.
-const (
-	exitOK            = 0
-	exitFailure       = 1
-	exitUsage         = 2
-	exitChanges       = 3
-	exitMisconfigured = 4
-)
-
-// outcome is no failure: the command has printed its result, which has an exit code of its own.
-type outcome struct {
-	error
-	code int
-}
-
-var (
-	// errChanges is for a diff that found changes, and a status with an open change.
-	errChanges = &outcome{errors.New("something changes"), exitChanges}
-	// errMisconfigured is for a misconfigured Placement in the files of diff or simulate.
-	errMisconfigured = &outcome{errors.New("a Placement is misconfigured"), exitMisconfigured}
-)
-
 // Option changes what NewCommand builds.
 type Option func(*options)
 
@@ -80,6 +58,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 	)
 	markFailures(root)
 	showStages(root)
+	addExits(root)
 	wrapHelp(root)
 	return root
 }
@@ -150,9 +129,8 @@ func newRoot(o options, use, short string) *cobra.Command {
 	}
 }
 
-// Run runs a command line and returns the exit code: 0, 1 for a failure, 2 for wrong usage, 3 for
-// changes, 4 for a misconfigured Placement. args exclude the program's name. Errors go to stderr.
-// SIGINT, SIGTERM or SIGHUP ends the command's context; a second signal ends the process at once.
+// Run runs a command line and returns the exit code (exits.go). args exclude the program's name.
+// Errors go to stderr. SIGINT, SIGTERM or SIGHUP ends the command's context; a second signal ends the process at once.
 func Run(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

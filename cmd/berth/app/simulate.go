@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,10 +44,7 @@ decided alone. simulate writes nothing.
 A line on standard error counts what simulate did not read, such as other kinds and subfolders. The input has at most 256 MiB, also
 decompressed, and 200,000 objects of at most 3 MiB; a YAML document has at most 32 MiB. Pipes are read only as standard input.
 
-With --domains it shows which regions, zones or clusters the Placements can lose instead, as berth resilience does.
-
-Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files), 3 a Placement survives the loss of fewer domains than
---fail-below, 1 failure, a refused object or no Placement to decide, 2 wrong usage.`,
+With --domains it shows which regions, zones or clusters the Placements can lose instead, as berth resilience does.`,
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
   berth simulate -f fleet.yaml -f placements/ -o markdown
@@ -92,7 +88,7 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, cmd *cobr
 	if err != nil {
 		return err
 	}
-	only, err := parsePlacement(o.placement)
+	only, err := placementKey("placement", o.placement, "")
 	if err != nil {
 		return err
 	}
@@ -263,17 +259,6 @@ func (o *simulateOptions) check() (time.Time, error) {
 		return time.Time{}, usagef("--now: %q is not a time in RFC 3339, such as 2026-06-01T12:00:00Z", o.now)
 	}
 	return now, nil
-}
-
-func parsePlacement(text string) (*types.NamespacedName, error) {
-	if text == "" {
-		return nil, nil
-	}
-	namespace, name, ok := strings.Cut(text, "/")
-	if !ok || namespace == "" || name == "" {
-		return nil, usagef("--placement: %q is not NAMESPACE/NAME", text)
-	}
-	return &types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
 // decide decides every Placement among the objects, or only the requested one.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +19,6 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -40,11 +38,9 @@ func newStatusCommand() *cobra.Command {
 		Short: "Show whether Placements are satisfied, and what their open changes wait for",
 		Long: `Show whether Placements are satisfied, and what their open changes wait for.
 
-Without a name it lists all Placements of the namespace, those with problems first: misconfigured, not satisfied, not decided, with an open
-change. ` + placementHelp + `With --watch it prints again after
-each change, until no change is open. Needs permission to get or list placements, and to list placementchanges.
-
-Exit codes: 0 no change is open, 3 a change is open or the controller has not decided the newest spec, 1 failure, 2 wrong usage.`,
+Without a name it lists all Placements of the namespace, the most urgent first. ` + placementHelp + `With --watch it prints again after
+each change, until no change is open. Needs permission to get or list placements, and to list placementchanges; to show who suspends a
+Placement and which tier is used, also to list disruptionpolicies and selectionpolicies.`,
 		Example: `  berth status web -n shop
   berth status -A
   berth status placement/web -n shop --watch`,
@@ -54,7 +50,7 @@ Exit codes: 0 no change is open, 3 a change is open or the controller has not de
 			if err := checkOutput(o.output); err != nil {
 				return err
 			}
-			return o.run(cmd.Context(), args, cmd.OutOrStdout())
+			return o.run(cmd.Context(), args, cmd)
 		},
 	}
 	o.hub.add(cmd)
@@ -66,25 +62,35 @@ Exit codes: 0 no change is open, 3 a change is open or the controller has not de
 // placementStatus is the shown form of a Placement. Its json and yaml output is a public interface.
 type placementStatus struct {
 	Placement string `json:"placement"`
+	// States are words of changes.StateTable, the most urgent first. Why is a sentence about the
+	// first, and Since is when it began, if that is known.
+	States []changes.StateName `json:"states"`
+	Why    string              `json:"why,omitempty"`
+	Since  time.Time           `json:"since,omitzero"`
 	// Done is true if no change is open and the controller has decided the newest spec.
 	Done     bool  `json:"done"`
 	Selected int32 `json:"selected"`
 	// Wanted is numberOfClusters; nil for all clusters that qualify.
 	Wanted     *int32               `json:"wanted,omitempty"`
 	Conditions simulator.Conditions `json:"conditions"`
-	// Undecided is true if the controller has not decided the newest spec.
-	Undecided bool        `json:"undecided,omitempty"`
-	Change    *changeView `json:"change,omitempty"`
+	Change     *changes.View        `json:"change,omitempty"`
+
+	states []changes.State
 }
 
-func (o *statusOptions) run(ctx context.Context, args []string, out io.Writer) error {
+func (o *statusOptions) run(ctx context.Context, args []string, cmd *cobra.Command) error {
 	hub, namespace, err := o.hub.connect()
 	if err != nil {
 		return err
 	}
+	out := cmd.OutOrStdout()
+	progress := startProgress(cmd.ErrOrStderr())
+	defer progress.stop()
+	progress.say("reading the hub")
 	var shown []*placementStatus
 	for {
 		statuses, err := o.read(ctx, hub, namespace, args)
+		progress.stop()
 		if err != nil {
 			return err
 		}
@@ -94,70 +100,72 @@ func (o *statusOptions) run(ctx context.Context, args []string, out io.Writer) e
 			}
 			shown = statuses
 		}
-		switch {
-		case !slices.ContainsFunc(statuses, func(s *placementStatus) bool { return !s.Done }):
-			return nil
-		case !o.watch:
-			return errChanges
+		if !o.watch || !slices.ContainsFunc(statuses, func(s *placementStatus) bool { return !s.Done }) {
+			return outcomeOf(statuses)
 		}
 		select {
 		case <-ctx.Done():
-			return errChanges
+			return outcomeOf(statuses)
 		case <-time.After(watchInterval):
 		}
 	}
 }
 
+// outcomeOf has the exit code of the most urgent state; nil for 0.
+func outcomeOf(statuses []*placementStatus) error {
+	code, order := exitOK, len(changes.StateTable)
+	for _, s := range statuses {
+		row, at := s.States[0].Row()
+		switch {
+		case row.Exit != exitOK && at < order:
+			code, order = row.Exit, at
+		case code == exitOK && !s.Done:
+			code = exitChanges
+		}
+	}
+	if code == exitOK {
+		return nil
+	}
+	return &outcome{errors.New("not all Placements have their clusters"), code}
+}
+
 func (o *statusOptions) read(ctx context.Context, hub client.Client, namespace string, args []string) ([]*placementStatus, error) {
-	refs, err := o.hub.refs(ctx, hub, namespace, args, nil)
-	if err != nil {
+	inputs, err := o.hub.states(ctx, hub, namespace, args)
+	if err != nil && !errors.Is(err, actions.ErrNoRecords) {
 		return nil, err
 	}
-	statuses := make([]*placementStatus, 0, len(refs))
-	for _, ref := range refs {
-		pl, history, err := actions.ReadHistory(ctx, hub, ref.NamespacedName)
-		if err != nil && !errors.Is(err, actions.ErrNoRecords) {
-			return nil, err
-		}
-		statuses = append(statuses, statusOf(pl, history))
+	statuses := make([]*placementStatus, len(inputs))
+	for i, in := range inputs {
+		statuses[i] = statusOf(in)
 	}
 	slices.SortStableFunc(statuses, func(a, b *placementStatus) int { return cmp.Compare(a.urgency(), b.urgency()) })
 	return statuses, nil
 }
 
-// urgency orders Placements: misconfigured ones come first, then those that are not satisfied,
-// those that are not decided, those with an open change, and all others.
+// urgency is the order of the most urgent state.
 func (s *placementStatus) urgency() int {
-	satisfied := s.condition(v1alpha1.PlacementConditionSatisfied)
-	switch {
-	case satisfied.Reason == v1alpha1.ReasonMisconfigured:
-		return 0
-	case satisfied.Status == metav1.ConditionFalse:
-		return 1
-	case s.Undecided:
-		return 2
-	case !s.Done:
-		return 3
-	}
-	return 4
+	_, order := s.States[0].Row()
+	return order
 }
 
-// statusOf returns the status of a Placement with its records.
-func statusOf(pl *v1alpha1.Placement, history changes.History) *placementStatus {
+// statusOf returns the status of a Placement.
+func statusOf(in changes.StateInput) *placementStatus {
+	pl := in.Placement
 	s := &placementStatus{
 		Placement: client.ObjectKeyFromObject(pl).String(), Selected: pl.Status.NumberOfSelectedClusters, Wanted: pl.Spec.NumberOfClusters,
-		Conditions: simulator.Conditions{},
+		Conditions: simulator.Conditions{}, states: in.States(),
 	}
 	for _, c := range pl.Status.Conditions {
 		s.Conditions = append(s.Conditions, simulator.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
 	}
-	if record := history.Open(); record != nil {
-		s.Change = viewOf(record).withClusters(record)
+	if record := in.History.Open(); record != nil {
+		s.Change = changes.ViewOf(record).WithClusters(record)
 	}
-	satisfied := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
-	s.Undecided = framework.WhyNotDecided(pl) == "" && (satisfied == nil || satisfied.ObservedGeneration != 0 && satisfied.ObservedGeneration != pl.Generation)
-	pending := meta.IsStatusConditionTrue(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
-	s.Done = s.Change == nil && !s.Undecided && !pending
+	s.Why, s.Since, s.Done = s.states[0].Message, s.states[0].Since, s.Change == nil
+	for _, state := range s.states {
+		row, _ := state.Name.Row()
+		s.States, s.Done = append(s.States, state.Name), s.Done && !row.Ends
+	}
 	return s
 }
 
@@ -173,7 +181,7 @@ func sameStatus(a, b *placementStatus) bool {
 		}
 		return fmt.Sprint(s.Change.Revision, s.Change.Phase, s.Change.Message, s.Change.Holds, remaining)
 	}
-	return a.Placement == b.Placement && a.Done == b.Done && a.Selected == b.Selected && a.Undecided == b.Undecided &&
+	return a.Placement == b.Placement && a.Done == b.Done && a.Selected == b.Selected && slices.Equal(a.states, b.states) &&
 		slices.Equal(a.Conditions, b.Conditions) && revision(a) == revision(b)
 }
 
@@ -198,36 +206,56 @@ func (s *placementStatus) print(out io.Writer, wide bool) error {
 			printCondition(out, c)
 		}
 	}
-	if s.Undecided {
-		say(out, "  The controller has not decided the newest spec yet.\n")
+	for _, state := range s.states {
+		// The conditions say the others.
+		if !slices.ContainsFunc(s.Conditions, func(c simulator.Condition) bool { return c.Message == state.Message }) {
+			say(out, "  %s\n", state.Message)
+		}
 	}
 	if s.Change == nil {
 		return say(out, "  No change is open.\n")
 	}
-	return s.Change.print(out, wide)
+	return printChange(out, s.Change, wide)
 }
 
 // statusTable has a line for each Placement. The wide form adds messages.
 func statusTable(statuses []*placementStatus, wide bool, now time.Time) *table {
-	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "WANTED", "SELECTED", "SATISFIED", "REASON", "CHANGE", "ADDED", "REMOVED", "SINCE"}}
+	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "STATE", "WANTED", "SELECTED", "REASON", "CHANGE", "ADDED", "REMOVED", "SINCE"}}
 	if wide {
 		t.heading = append(t.heading, "MESSAGE")
 	}
 	for _, s := range statuses {
-		namespace, name, _ := strings.Cut(s.Placement, "/")
-		satisfied := s.condition(v1alpha1.PlacementConditionSatisfied)
-		state := cell{text: cmp.Or(string(satisfied.Status), "Unknown")}
-		if satisfied.Status == metav1.ConditionFalse {
-			state.colour = red
-		}
-		row := []cell{{text: namespace}, {text: name}, {text: wantedText(s.Wanted)}, {text: fmt.Sprint(s.Selected)}, state, {text: cmp.Or(satisfied.Reason, none)}}
+		row := append(placementCells(s.Placement), s.stateCell(), cell{text: wantedText(s.Wanted)}, cell{text: fmt.Sprint(s.Selected)},
+			cell{text: cmp.Or(s.condition(v1alpha1.PlacementConditionSatisfied).Reason, none)})
 		row = append(row, s.changeCells(now)...)
 		if wide {
-			row = append(row, cell{text: cmp.Or(satisfied.Message, none)})
+			row = append(row, cell{text: cmp.Or(s.Why, none)})
 		}
 		t.add(row...)
 	}
 	return t
+}
+
+// placementCells are the cells of NAMESPACE/NAME.
+func placementCells(placement string) []cell {
+	namespace, name, _ := strings.Cut(placement, "/")
+	return []cell{{text: namespace}, {text: name}}
+}
+
+// stateCell lists the states. Satisfied is left out beside others: not to be so is a state, too.
+func (s *placementStatus) stateCell() cell {
+	var words []string
+	c := cell{}
+	for _, name := range s.States {
+		if row, _ := name.Row(); row.Severity == changes.SeverityError {
+			c.colour = red
+		}
+		if name != changes.StateSatisfied || len(s.States) == 1 {
+			words = append(words, string(name))
+		}
+	}
+	c.text = strings.Join(words, ",")
+	return c
 }
 
 // stopped returns why a change in progress makes none: Suspended or ProgressDeadlineExceeded; empty
@@ -239,21 +267,20 @@ func (s *placementStatus) stopped() string {
 	return ""
 }
 
-// changeCells are the cells of the open change: phase, added, removed and age.
+// changeCells are the cells of the open change, phase, added, removed and age, or else the age of
+// the most urgent state.
 func (s *placementStatus) changeCells(now time.Time) []cell {
-	pending := s.condition(v1alpha1.PlacementConditionDecisionPending)
-	switch {
-	case s.Change != nil:
+	if s.Change != nil {
 		return []cell{
 			{text: cmp.Or(s.stopped(), s.Change.Phase, "Created")}, {text: fmt.Sprint(s.Change.AddedCount)}, {text: fmt.Sprint(s.Change.RemovedCount)},
 			{text: duration.HumanDuration(now.Sub(s.Change.Time))},
 		}
-	case s.Undecided:
-		return []cell{{text: "Undecided"}, {text: none}, {text: none}, {text: none}}
-	case pending.Status == metav1.ConditionTrue:
-		return []cell{{text: pending.Reason}, {text: none}, {text: none}, {text: none}}
 	}
-	return []cell{{text: none}, {text: none}, {text: none}, {text: none}}
+	pending, since := s.condition(v1alpha1.PlacementConditionDecisionPending), none
+	if !s.Since.IsZero() {
+		since = duration.HumanDuration(now.Sub(s.Since))
+	}
+	return []cell{{text: cmp.Or(pending.Reason, none)}, {text: none}, {text: none}, {text: since}}
 }
 
 // condition returns the condition of a type; empty if there is none.

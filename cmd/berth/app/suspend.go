@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/pkg/actions"
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
 type suspendOptions struct {
@@ -97,7 +98,7 @@ func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placeme
 	}
 	out := cmd.OutOrStdout()
 	if action.Record != nil {
-		if err := viewOf(action.Record).withClusters(action.Record).print(out, false); err != nil {
+		if err := printChange(out, changes.ViewOf(action.Record).WithClusters(action.Record), false); err != nil {
 			return err
 		}
 	} else if err := say(out, "No change of Placement %s is open.\n", ref.NamespacedName); err != nil {

@@ -11,10 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 // TestSharedVerbs: the commands of kubectl placement are those of berth, with the same flags.
@@ -86,38 +82,20 @@ func TestResolve(t *testing.T) {
 	for arg, want := range map[string]string{
 		"web": "shop/web", "placement/web": "shop/web", "pl/web": "shop/web", "Placements/web": "shop/web",
 		"placement.cluster.open-cluster-management.io/web": "shop/web",
-		"placement.apps/web": "", "shop/web": "", "pod/web": "", "placement/": "", "managedcluster/paris1": "",
+		"shop/web": "shop/web", "ads/web": "ads/web", "placement.apps/web": "", "placement/": "", "managedcluster/paris1": "", "a/b/c": "",
 	} {
-		got, err := resolve(context.Background(), nil, "shop", arg)
+		got, err := (&hubFlags{}).resolve(context.Background(), nil, "shop", arg)
 		usage := (*usageError)(nil)
 		if want != "" && (err != nil || got.String() != want || got.revision != 0) || want == "" && !errors.As(err, &usage) {
 			t.Errorf("%s is %v, %v; want %q", arg, got, err, want)
 		}
 	}
+	if _, err := (&hubFlags{namespace: "shop"}).resolve(context.Background(), nil, "shop", "ads/web"); err == nil {
+		t.Error("the namespace of the argument differs from -n")
+	}
 	for text, want := range map[string]string{"paris1": "paris1", "mcl/paris1": "paris1", "managedclusters/paris1": "paris1", "pl/web": ""} {
 		if got, err := clusterName("cluster", text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s is %q, %v; want %q", text, got, err, want)
-		}
-	}
-}
-
-// TestStatusOrder: Placements with problems are listed first.
-func TestStatusOrder(t *testing.T) {
-	status := func(satisfied metav1.ConditionStatus, reason string, undecided, done bool) *placementStatus {
-		return &placementStatus{Undecided: undecided, Done: done, Conditions: []simulator.Condition{
-			{Type: v1alpha1.PlacementConditionSatisfied, Status: satisfied, Reason: reason},
-		}}
-	}
-	want := []*placementStatus{
-		status(metav1.ConditionFalse, v1alpha1.ReasonMisconfigured, false, true),
-		status(metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, false, true),
-		{Undecided: true},
-		status(metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, false, false),
-		status(metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, false, true),
-	}
-	for i, s := range want {
-		if got := s.urgency(); got != i {
-			t.Errorf("%+v has the urgency %d, want %d", s, got, i)
 		}
 	}
 }

@@ -180,13 +180,6 @@ func nearestToCut(verdicts []framework.ClusterVerdict) []framework.ClusterVerdic
 	return shown
 }
 
-// countTexts has the texts for reasons that are not filters.
-var countTexts = map[string]string{
-	berthv1alpha1.CountSelected:   "selected",
-	berthv1alpha1.CountOutranked:  "qualified, not selected",
-	berthv1alpha1.CountNotDecided: "not decided",
-}
-
 // maxReasons is the maximum number of rows for one filter in the table of reasons.
 const maxReasons = 5
 
@@ -202,10 +195,9 @@ func reasonTable(r *simulator.Report, candidates int) *table {
 		byReason[v.Plugin][v.Reason]++
 	}
 	for _, c := range r.Counts {
-		text, fixed := countTexts[c.Reason]
 		reasons := byReason[c.Reason]
-		if fixed || len(r.Verdicts) < candidates {
-			t.add(cell{text: fmt.Sprint(c.Clusters)}, cell{text: cmp.Or(text, c.Reason)})
+		if len(reasons) == 0 || len(r.Verdicts) < candidates {
+			t.add(cell{text: fmt.Sprint(c.Clusters)}, cell{text: berthv1alpha1.CountText(c.Reason)})
 			continue
 		}
 		order := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {

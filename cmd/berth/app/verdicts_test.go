@@ -157,7 +157,7 @@ func TestReasonTable(t *testing.T) {
 	}
 	for candidates, want := range map[int]string{
 		10: "CLUSTERS WHY 1 selected 3 Predicate: c 2 Predicate: b 1 Predicate: a 1 Predicate: d 1 Predicate: e 1 Predicate: 1 other reason",
-		11: "CLUSTERS WHY 1 selected 9 Predicate",
+		11: "CLUSTERS WHY 1 selected 9 excluded by Predicate",
 	} {
 		var out bytes.Buffer
 		if err := reasonTable(r, candidates).print(&out, false); err != nil {

@@ -1,5 +1,6 @@
 // Elements. What comes from the hub enters the document here, as text only, with its control
 // characters visible.
+import { STATES } from "./states.js";
 
 /** @typedef {Node|string|null|undefined|false|0} Content */
 
@@ -138,20 +139,12 @@ export function keepTimes() {
 }
 
 /**
- * STATES are the states of Placements, the most urgent first, with their signs.
- * @type {Object<string, string>}
- */
-export const STATES = {
-  misconfigured: "✕", short: "!", stuck: "■", held: "Ⅱ", moving: "→", frozen: "∗", undecided: "…", satisfied: "✓",
-};
-
-/**
  * stateMark shows the state of a Placement: sign, colour and word.
  * @param {string} state
  */
 export function stateMark(state) {
   const known = state in STATES ? state : "undecided";
-  const sign = make("span", "sign", STATES[known]);
+  const sign = make("span", "sign", STATES[known].sign);
   sign.setAttribute("aria-hidden", "true");
   return make("span", "state s-" + known, sign, state);
 }

@@ -6,7 +6,7 @@ import { store } from "./store.js";
 
 /** @type {Object<string, [string, string]>} */
 const VALUES = {
-  0: ["", "no candidate"], 1: ["✓", "selected"], 2: ["○", "fits, not selected"], 3: ["+", "would be added"], 4: ["−", "would be removed"],
+  0: ["", "no candidate"], 1: ["✓", "selected"], 2: ["○", "qualified, not selected"], 3: ["+", "would be added"], 4: ["−", "would be removed"],
   5: ["×", "excluded"], 6: ["?", "not known"],
 };
 /** @type {Mark} */

@@ -1,7 +1,8 @@
 // What the elements of the matrix show: heads of Placements and namespaces, names of clusters and
 // groups, cells.
 /** @import {PlacementRow} from "./types.js" */
-import { make, plural, shorten, STATES, visible } from "./dom.js";
+import { make, plural, shorten, visible } from "./dom.js";
+import { STATES } from "./states.js";
 import { isCritical } from "./resilience.js";
 import { route } from "./route.js";
 import { store } from "./store.js";
@@ -32,7 +33,7 @@ export function drawHead(element, p, fresh, height) {
   const short = p.selected + "/" + wanted;
   element.className = "head" + (fresh ? " changed" : "") + (isCritical(p.placement) ? " critical" : "");
   element.replaceChildren(
-    make("span", "label", shorten(name, Math.floor((height - 60) / 7))), make("span", "sign s-" + state, STATES[state] || "?"),
+    make("span", "label", shorten(name, Math.floor((height - 60) / 7))), make("span", "sign s-" + state, STATES[state]?.sign || "?"),
     make("span", "count", short.length > 5 ? p.selected + "\n/" + wanted : short),
   );
   const says = p.placement + ": " + p.states.join(", ") + ", " + p.selected + " selected of " + wanted;

@@ -1,21 +1,18 @@
 // The overview, the first screen: what is wrong, what is moving, what has changed.
 /** @import {ChangeRow, PlacementRow} from "./types.js" */
 /** @import {Result} from "./filter.js" */
-import { byId, link, make, plural, shorten, since, STATES, stateMark } from "./dom.js";
+import { byId, link, make, plural, shorten, since, stateMark } from "./dom.js";
+import { STATES } from "./states.js";
 import { session } from "./api.js";
 import { route } from "./route.js";
 import { store } from "./store.js";
 
 /** Those in these states need somebody. The order is that of urgency. */
-const NEEDY = ["misconfigured", "short", "stuck", "held", "undecided"];
+const NEEDY = Object.keys(STATES).filter((state) => STATES[state].severity !== "info");
 const MOST_ROWS = 100, MOST_CHANGES = 15;
 
-/** @type {Object<string, string>} */
-const MEANING = {
-  misconfigured: "the spec cannot be decided", short: "fewer clusters than wanted", stuck: "a change in steps exceeded its deadline",
-  held: "a change waits for an approval or a condition", moving: "a change is published in steps", frozen: "suspended, pinned or disabled",
-  undecided: "the newest spec is not decided", satisfied: "as many clusters as wanted",
-};
+/** Those are counted also if no Placement is in them. */
+const ALWAYS = [...NEEDY, "moving", "satisfied"];
 
 /**
  * drawOverview draws it anew. fresh are the Placements that have just changed.
@@ -81,9 +78,10 @@ function summary(shown, needy) {
 function counts(placements) {
   const tiles = Object.keys(STATES).map((state) => {
     const count = placements.filter((p) => p.states.includes(state)).length;
-    return tile(count, stateMark(state), withFilter("state:" + state), MEANING[state] + ". A Placement can have several states.", count ? "s-" + state : "");
+    if (!count && !ALWAYS.includes(state)) return null;
+    return tile(count, stateMark(state), withFilter("state:" + state), "The Placement " + STATES[state].text + ". A Placement can have several states.", count ? "s-" + state : "");
   });
-  const list = make("ul", "tiles", ...tiles);
+  const list = make("ul", "tiles", ...tiles.filter((one) => one !== null));
   list.setAttribute("aria-label", "Placements by state");
   return list;
 }
@@ -138,7 +136,7 @@ function byUrgency(a, b) {
  * @param {Set<string>} fresh
  */
 function attention(needy, fresh) {
-  if (!needy.length) return make("p", "quiet", "Nothing: no Placement is misconfigured, short, stuck, held or undecided.");
+  if (!needy.length) return make("p", "quiet", "Nothing: no Placement is " + NEEDY.slice(0, -1).join(", ") + " or " + NEEDY[NEEDY.length - 1] + ".");
   const list = make("ul", "rows", ...needy.slice(0, MOST_ROWS).map((p) => placementRow(p, fresh)));
   if (needy.length > MOST_ROWS) {
     const href = withFilter("state:" + NEEDY.join(","));

@@ -11,10 +11,26 @@ import (
 
 func commandLinePage() string {
 	var page strings.Builder
-	page.WriteString(generated("cmd/berth/app") + "# Command line\n\nExit codes are 0, 1 for a failure and 2 for wrong usage. `diff`, `simulate` and `status` also have 3 for changes and 4 for a misconfigured Placement.\n\n" +
+	page.WriteString(generated("cmd/berth/app") + "# Command line\n\n" + exitCodes() + "\n" +
 		"As a plugin of kubectl, the program has these commands with the same flags: " + shared() + ".\n")
 	describe(&page, app.NewCommand(), "")
 	return page.String()
+}
+
+// exitCodes is the table of exit codes, first those of all commands.
+func exitCodes() string {
+	var table strings.Builder
+	table.WriteString("| command | exit code | meaning |\n|---|---|---|\n")
+	rows := func(name string, exits []app.ExitCode) {
+		for _, exit := range exits {
+			fmt.Fprintf(&table, "| %s | %d | %s |\n", name, exit.Code, exit.Meaning)
+		}
+	}
+	rows("each", app.CommonExits)
+	for _, cmd := range app.NewCommand().Commands() {
+		rows("`"+cmd.Name()+"`", app.OwnExits(cmd.Name()))
+	}
+	return table.String()
 }
 
 // shared lists the commands of kubectl placement.

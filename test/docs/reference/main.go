@@ -11,7 +11,7 @@ import (
 func main() {
 	pages, err := generate(".")
 	if err == nil {
-		err = write(filepath.Join("docs", "reference"), pages)
+		err = write(".", pages)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
@@ -19,7 +19,7 @@ func main() {
 	}
 }
 
-// generate returns the pages by file name.
+// generate returns the files by their paths below root.
 func generate(root string) (map[string]string, error) {
 	api, err := apiPage()
 	if err != nil {
@@ -29,7 +29,10 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describing the configuration: %w", err)
 	}
-	return map[string]string{"api.md": api, "configuration.md": configuration, "command-line.md": commandLinePage(), "features.md": featuresPage()}, nil
+	return map[string]string{
+		"docs/reference/api.md": api, "docs/reference/configuration.md": configuration, "docs/reference/command-line.md": commandLinePage(),
+		"docs/reference/features.md": featuresPage(), "docs/reference/states.md": statesPage(), "pkg/explore/page/states.js": statesModule(),
+	}, nil
 }
 
 func write(dir string, pages map[string]string) error {

@@ -16,7 +16,7 @@ func TestUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range pages {
-		got, err := os.ReadFile(filepath.Join(root, "docs", "reference", name))
+		got, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ var _ = Describe("top, explain and completion", func() {
 		for words, want := range map[string]string{
 			"approve":         "kubectl placement: kubectl placement approve needs the name of a Placement, or -A for all (see kubectl placement approve --help)\n",
 			"explain web -A":  "kubectl placement: kubectl placement explain takes names or -A, not both (see kubectl placement explain --help)\n",
-			"status shop/web": `kubectl placement: "shop/web" is neither NAME nor TYPE/NAME; the types are placement, placementchange and placementdecision, and -n sets the namespace (see kubectl placement status --help)` + "\n",
+			"status a/b/c":    `kubectl placement: "a/b/c" is neither NAME, TYPE/NAME nor NAMESPACE/NAME; the types are placement, placementchange and placementdecision (see kubectl placement status --help)` + "\n",
 			"diff a.yaml":     "kubectl placement: kubectl placement diff takes flags only, not \"a.yaml\" (see kubectl placement diff --help)\n",
 		} {
 			Expect(run(ctx, "", strings.Fields(words)...)).To(Equal(result{misused, "", want}), words)

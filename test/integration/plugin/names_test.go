@@ -43,7 +43,7 @@ var _ = Describe("TYPE/NAME, -A and status", func() {
 		}
 		got := run(ctx, "", "status", "-A")
 		Expect(got.code).To(Equal(same), got.err)
-		Expect(both(got.out)).To(MatchRegexp(`^NAMESPACE +PLACEMENT +WANTED +SELECTED +SATISFIED +REASON .*\nONE +web +1 +1 +True .*\nTWO +web +1 +1 +True .*\n$`))
+		Expect(both(got.out)).To(MatchRegexp(`^NAMESPACE +PLACEMENT +STATE +WANTED +SELECTED +REASON .*\nONE +web +satisfied +1 +1 .*\nTWO +web +satisfied +1 +1 .*\n$`))
 		Expect(both(run(ctx, "", "status", "-n", string(two)).out)).NotTo(ContainSubstring("ONE"))
 		Expect(both(run(ctx, "", "explain", "-A").out)).To(And(ContainSubstring("Placement ONE/web: 1 of 3 clusters selected\n"),
 			ContainSubstring("\n\nPlacement TWO/web: 1 of 3 clusters selected\n"), ContainSubstring("  2          qualified, not selected\n"), Not(ContainSubstring("RANK"))))
@@ -66,9 +66,9 @@ var _ = Describe("TYPE/NAME, -A and status", func() {
 			held(ctx, pl, 2)
 		}
 		got := run(ctx, "", "status", "web", "-n", string(one))
-		Expect(got.code).To(Equal(open), got.err)
+		Expect(got.code).To(Equal(short), got.err)
 		Expect(got.out).To(And(ContainSubstring("  Held by:  Approval"), ContainSubstring("  Added:    2: "+one.name(2)+" "+one.name(3)+"\n")))
-		Expect(run(ctx, "", "status", "-A").out).To(MatchRegexp(`web +3 +1 +False +DecisionPending +Held +2 +0 +\d+s\n`))
+		Expect(run(ctx, "", "status", "-A").out).To(MatchRegexp(`web +short,held +3 +1 +DecisionPending +Held +2 +0 +\d+s\n`))
 		got = run(ctx, "", "approve", "-A", "--yes")
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(strings.Count(got.out, " approved\n")).To(Equal(2))

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/kinds"
+)
+
+// servedHub is an API server with fixed objects, which counts requests of objects.
+type servedHub struct {
+	kubeconfig string
+	mu         sync.Mutex
+	requests   []string
+	objects    map[string][]client.Object
+	forbidden  map[string]bool
+}
+
+// serveHub serves the objects. Requests of the plurals in forbidden are refused.
+func serveHub(t *testing.T, objects []client.Object, forbidden ...string) *servedHub {
+	t.Helper()
+	h := &servedHub{objects: map[string][]client.Object{}, forbidden: map[string]bool{}}
+	for _, plural := range forbidden {
+		h.forbidden[plural] = true
+	}
+	for _, o := range objects {
+		kind, ok := kinds.Of(o)
+		if !ok {
+			t.Fatalf("%T is not in the table of kinds", o)
+		}
+		o.GetObjectKind().SetGroupVersionKind(kind.GroupVersion.WithKind(kind.Name))
+		h.objects[kind.Plural] = append(h.objects[kind.Plural], o)
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	h.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: shop}}],
+ clusters: [{name: c, cluster: {server: "` + server.URL + `"}}], users: [{name: u}]}`
+	if err := os.WriteFile(h.kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *servedHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	answer, code := h.answer(r)
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(answer) // a client that went away
+}
+
+func (h *servedHub) answer(r *http.Request) (answer any, code int) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case r.URL.Path == "/api":
+		return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}, http.StatusOK
+	case r.URL.Path == "/apis":
+		return discovered(), http.StatusOK
+	case len(parts) == 3:
+		return resources(parts[1] + "/" + parts[2]), http.StatusOK
+	}
+	h.mu.Lock()
+	h.requests = append(h.requests, r.URL.Path)
+	h.mu.Unlock()
+	namespace, rest := "", parts[3:]
+	if rest[0] == "namespaces" && len(rest) > 2 {
+		namespace, rest = rest[1], rest[2:]
+	}
+	if h.forbidden[rest[0]] {
+		return status(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("User \"dev\" cannot list resource %q", rest[0])), http.StatusForbidden
+	}
+	items := []client.Object{}
+	for _, o := range h.objects[rest[0]] {
+		switch {
+		case namespace != "" && o.GetNamespace() != namespace:
+		case len(rest) == 1:
+			items = append(items, o)
+		case o.GetName() == rest[1]:
+			return o, http.StatusOK
+		}
+	}
+	if len(rest) > 1 {
+		return status(http.StatusNotFound, metav1.StatusReasonNotFound, rest[1]+" not found"), http.StatusNotFound
+	}
+	kind, _ := kinds.Named(rest[0])
+	return map[string]any{"kind": kind.Name + "List", "apiVersion": kind.GroupVersion.String(), "metadata": map[string]any{}, "items": items}, http.StatusOK
+}
+
+func status(code int32, reason metav1.StatusReason, message string) metav1.Status {
+	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: code, Message: message}
+}
+
+// discovered lists the groups of the table of kinds.
+func discovered() metav1.APIGroupList {
+	list, versions := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}, map[string][]metav1.GroupVersionForDiscovery{}
+	seen := map[string]bool{}
+	for _, kind := range kinds.All() {
+		gv := kind.GroupVersion
+		if !seen[gv.String()] {
+			seen[gv.String()] = true
+			versions[gv.Group] = append(versions[gv.Group], metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
+		}
+	}
+	for group, all := range versions {
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: group, Versions: all, PreferredVersion: all[0]})
+	}
+	return list
+}
+
+func resources(gv string) metav1.APIResourceList {
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv}
+	for _, kind := range kinds.All() {
+		if kind.GroupVersion.String() == gv {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: kind.Plural, Kind: kind.Name, Namespaced: kind.Namespaced, Verbs: metav1.Verbs{"get", "list"}})
+		}
+	}
+	return list
+}
+
+// run runs a command of kubectl placement against the hub.
+func (h *servedHub) run(args ...string) (out, stderr string, code int) {
+	root := NewKubectlCommand()
+	var o, e bytes.Buffer
+	root.SetOut(&o)
+	root.SetErr(&e)
+	code = Run(root, append(args, "--kubeconfig", h.kubeconfig))
+	return o.String(), e.String(), code
+}

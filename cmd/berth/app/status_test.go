@@ -1,0 +1,139 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// stated is a Placement of namespace shop with conditions, as "PlacementSatisfied=False Reason".
+func stated(name string, selected int32, conditions ...string) *v1alpha1.Placement {
+	pl := fixture.Placement("shop", name).Generation(1).Obj()
+	pl.UID, pl.Status.NumberOfSelectedClusters = types.UID(name+"-uid"), selected
+	for _, text := range conditions {
+		kind, rest, _ := strings.Cut(text, "=")
+		status, reason, _ := strings.Cut(rest, " ")
+		pl.Status.Conditions = append(pl.Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: "says " + reason, ObservedGeneration: 1,
+		})
+	}
+	return pl
+}
+
+// unwell are Placements in many states.
+func unwell() []client.Object {
+	const satisfied = "PlacementSatisfied=True AllDecisionsScheduled"
+	pinned := stated("pinned", 3, satisfied)
+	pinned.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: "4"}
+	surplus := stated("surplus", 18, "PlacementSatisfied=False DecisionPending", "DecisionPending=True Held")
+	surplus.Spec.NumberOfClusters = new(int32(16))
+	stop := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "stop"}}
+	stop.Spec.Placements, stop.Spec.Suspend = []string{"stopped"}, true
+	return []client.Object{
+		stated("fine", 3, satisfied), pinned, surplus, stop, stated("stopped", 3, satisfied),
+		stated("rejected", 3, satisfied, "DecisionPending=False Rejected"),
+		stated("short", 1, "PlacementSatisfied=False NotAllDecisionsScheduled"),
+		stated("wrong", 0, "PlacementSatisfied=False Misconfigured"),
+	}
+}
+
+func TestStatusTable(t *testing.T) {
+	hub := serveHub(t, unwell())
+	out, stderr, code := hub.run("status", "-A", "-o", "json")
+	var got struct {
+		Placements []struct {
+			Placement, Why string
+			States         []string
+			Done           bool
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err, stderr)
+	}
+	var lines []string
+	for _, p := range got.Placements {
+		lines = append(lines, fmt.Sprintf("%s %v %t %s", p.Placement, p.States, p.Done, p.Why))
+	}
+	want := []string{
+		"shop/wrong [misconfigured] true says Misconfigured", "shop/short [short] true says NotAllDecisionsScheduled", "shop/surplus [held] false says Held",
+		"shop/rejected [rejected satisfied] true says Rejected", "shop/stopped [suspended satisfied] true Suspended by DisruptionPolicy stop.",
+		"shop/pinned [pinned satisfied] true Pinned to revision 4.", "shop/fine [satisfied] true says AllDecisionsScheduled",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" || code != 4 {
+		t.Errorf("exit code %d; (-want +got):\n%s", code, diff)
+	}
+	for name, wantCode := range map[string]int{"fine": 0, "pinned": 0, "rejected": 0, "stopped": 0, "surplus": 3, "wrong": 4, "short": 5} {
+		out, _, code := hub.run("status", name)
+		if code != wantCode {
+			t.Errorf("status %s: exit code %d, want %d:\n%s", name, code, wantCode, out)
+		}
+	}
+	if out, _, _ := hub.run("status", "pinned"); !strings.Contains(out, "\n  Pinned to revision 4.\n") {
+		t.Errorf("the pin is not shown:\n%s", out)
+	}
+	if out, _, _ := hub.run("status", "shop/stopped"); !strings.Contains(out, "\n  Suspended by DisruptionPolicy stop.\n") {
+		t.Errorf("the policy is not shown:\n%s", out)
+	}
+	out, _, _ = hub.run("status")
+	for _, row := range []string{"wrong misconfigured", "rejected rejected", "stopped suspended", "pinned pinned", "surplus held", "fine satisfied"} {
+		if !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
+			return strings.HasPrefix(strings.Join(strings.Fields(line), " "), "shop "+row+" ")
+		}) {
+			t.Errorf("no row %q:\n%s", row, out)
+		}
+	}
+}
+
+// TestRequestsForAll: one list a kind, however many Placements there are.
+func TestRequestsForAll(t *testing.T) {
+	var objects []client.Object
+	for i := range 1_000 {
+		pl := stated(fmt.Sprintf("p%d", i), 1, "PlacementSatisfied=True AllDecisionsScheduled")
+		record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: pl.Name + "-1", Labels: map[string]string{v1alpha1.PlacementLabel: pl.Name},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement", Name: pl.Name, UID: pl.UID, Controller: new(true)}},
+		}}
+		record.Spec.Placement, record.Spec.Revision, record.Status.Phase = pl.Name, 1, berthv1alpha1.PhasePublished
+		objects = append(objects, pl, record)
+	}
+	for _, verb := range []string{"status", "history"} {
+		hub := serveHub(t, objects)
+		out, stderr, code := hub.run(verb, "-A")
+		if n := strings.Count(out, "\n"); code != 0 || n != 1_001 {
+			t.Errorf("%s: exit code %d, %d lines; %s", verb, code, n, stderr)
+		}
+		if len(hub.requests) != 4 {
+			t.Errorf("%s -A makes %d requests, want one for each of 4 kinds: %q", verb, len(hub.requests), hub.requests[:min(len(hub.requests), 10)])
+		}
+	}
+}
+
+// TestWithoutRights: a user who may not list Placements does not read that there are none.
+func TestWithoutRights(t *testing.T) {
+	hub := serveHub(t, unwell(), "placements")
+	for _, args := range [][]string{{"status", "-A"}, {"history", "-A"}, {"explain", "-A"}, {"status"}, {"approve", "-A"}} {
+		out, stderr, code := hub.run(args...)
+		if code != exitFailure || !strings.Contains(stderr, "cannot list resource") || strings.Contains(out+stderr, "no Placements") {
+			t.Errorf("%q: exit code %d: %s%s", args, code, out, stderr)
+		}
+		if hint := strings.Contains(stderr, "-n NAMESPACE shows one namespace"); hint != slices.Contains(args, "-A") {
+			t.Errorf("%q: the hint is shown: %t: %s", args, hint, stderr)
+		}
+	}
+	// Policies only add words to the states.
+	hub = serveHub(t, unwell(), "disruptionpolicies", "selectionpolicies")
+	if _, stderr, code := hub.run("status", "stopped"); code != 0 {
+		t.Errorf("without the policies: exit code %d: %s", code, stderr)
+	}
+}
