@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ParseName reads what a user types for one object: NAME, TYPE/NAME or, for a kind with namespaces,
-// NAMESPACE/NAME. standard is the kind of what has no TYPE, and namespace is that of what names none.
-// If it is empty, only NAMESPACE/NAME names an object with a namespace.
+// ParseName reads what a user types for one object: NAME, TYPE/NAME or, for a kind with
+// namespaces, NAMESPACE/NAME. standard is the kind of what has no TYPE, and namespace is that of
+// what names none. Without namespace, only NAMESPACE/NAME names an object with a namespace.
 func ParseName(text string, standard Kind, namespace string) (Kind, types.NamespacedName, error) {
 	key, kind := types.NamespacedName{Namespace: namespace, Name: text}, standard
 	forms := "neither NAME nor TYPE/NAME"

@@ -74,13 +74,10 @@ func anyOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// OwnExits are the exit codes of a command, by name, that are not CommonExits.
-func OwnExits(command string) []ExitCode { return ownExits[command] }
-
 // addExits adds the exit codes to the help of the commands that have some of their own.
 func addExits(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
-		own := OwnExits(cmd.Name())
+		own := ownExits[cmd.Name()]
 		if own == nil {
 			continue
 		}

@@ -130,7 +130,8 @@ func newRoot(o options, use, short string) *cobra.Command {
 }
 
 // Run runs a command line and returns the exit code (exits.go). args exclude the program's name.
-// Errors go to stderr. SIGINT, SIGTERM or SIGHUP ends the command's context; a second signal ends the process at once.
+// Errors go to stderr. SIGINT, SIGTERM or SIGHUP ends the command's context; a second signal ends
+// the process at once.
 func Run(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

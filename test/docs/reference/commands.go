@@ -17,18 +17,12 @@ func commandLinePage() string {
 	return page.String()
 }
 
-// exitCodes is the table of exit codes, first those of all commands.
+// exitCodes is the table of the exit codes of all commands.
 func exitCodes() string {
 	var table strings.Builder
-	table.WriteString("| command | exit code | meaning |\n|---|---|---|\n")
-	rows := func(name string, exits []app.ExitCode) {
-		for _, exit := range exits {
-			fmt.Fprintf(&table, "| %s | %d | %s |\n", name, exit.Code, exit.Meaning)
-		}
-	}
-	rows("each", app.CommonExits)
-	for _, cmd := range app.NewCommand().Commands() {
-		rows("`"+cmd.Name()+"`", app.OwnExits(cmd.Name()))
+	table.WriteString("| exit code | meaning, if the command lists no other |\n|---|---|\n")
+	for _, exit := range app.CommonExits {
+		fmt.Fprintf(&table, "| %d | %s |\n", exit.Code, exit.Meaning)
 	}
 	return table.String()
 }

@@ -57,10 +57,10 @@ var _ = Describe("top, explain and completion", func() {
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(ContainSubstring("Balance=100 Steady=100"))
 		for words, want := range map[string]string{
-			"approve":         "kubectl placement: kubectl placement approve needs the name of a Placement, or -A for all (see kubectl placement approve --help)\n",
-			"explain web -A":  "kubectl placement: kubectl placement explain takes names or -A, not both (see kubectl placement explain --help)\n",
-			"status a/b/c":    `kubectl placement: "a/b/c" is neither NAME, TYPE/NAME nor NAMESPACE/NAME; the types are placement, placementchange and placementdecision (see kubectl placement status --help)` + "\n",
-			"diff a.yaml":     "kubectl placement: kubectl placement diff takes flags only, not \"a.yaml\" (see kubectl placement diff --help)\n",
+			"approve":        "kubectl placement: kubectl placement approve needs the name of a Placement, or -A for all (see kubectl placement approve --help)\n",
+			"explain web -A": "kubectl placement: kubectl placement explain takes names or -A, not both (see kubectl placement explain --help)\n",
+			"status a/b/c":   `kubectl placement: "a/b/c" is neither NAME, TYPE/NAME nor NAMESPACE/NAME; the types are placement, placementchange and placementdecision (see kubectl placement status --help)` + "\n",
+			"diff a.yaml":    "kubectl placement: kubectl placement diff takes flags only, not \"a.yaml\" (see kubectl placement diff --help)\n",
 		} {
 			Expect(run(ctx, "", strings.Fields(words)...)).To(Equal(result{misused, "", want}), words)
 		}

@@ -11,8 +11,11 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// open is the exit code of status while a change is open.
-const open = differs
+// Exit codes of status: a change is open, and a Placement is short.
+const (
+	open  = differs
+	short = 5
+)
 
 var _ = Describe("TYPE/NAME, -A and status", func() {
 	It("TYPE/NAME names a Placement directly, by a change and by a page", func(ctx SpecContext) {
