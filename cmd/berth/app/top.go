@@ -59,8 +59,8 @@ func newTopCommand() *cobra.Command {
 		Short: "Show clusters by number of decisions, with their resources and the Placements that use them",
 		Long: `Show clusters by number of decisions, with their resources and the Placements that use them.
 
-DECISIONS is the number of entries for the cluster in the published decisions of all Placements. CPU and MEMORY are the
-allocatable amounts that the cluster reports, and their share of its capacity. USED BY lists the Placements that select the cluster.`,
+DECISIONS is the number of entries for the cluster in the published decisions of all Placements. ALLOCATABLE are the
+amounts that the cluster reports as allocatable, with their share of its capacity, not what is in use. USED BY lists the Placements that select the cluster.`,
 		Example: `  berth top
   berth top --sort-by memory -l region=eu -o wide`,
 		Args:              noArguments,
@@ -150,7 +150,7 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 		err := say(out, "No clusters found.\n")
 		return err
 	}
-	t := &table{heading: []string{"CLUSTER", "DECISIONS", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)", "USED BY"}}
+	t := &table{heading: []string{"CLUSTER", "DECISIONS", "ALLOCATABLE CPU", "OF CAPACITY", "ALLOCATABLE MEMORY", "OF CAPACITY", "USED BY"}}
 	if wide {
 		t.heading = slices.Insert(t.heading, 1, "SET", "TAINTS")
 	}
