@@ -124,6 +124,7 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 		s.endCycle(nil, deadline.Stop())
 		return nil
 	}
+	s.reserveAgain(ctx, snapshot)
 	failure := s.loadState(ctx, snapshot)
 	if revokedOnly {
 		// The next attempt reports the failure of the preparation.

@@ -166,11 +166,15 @@ func (m *Memory) save(p *plan.Plan, recorded bool) {
 	r.held, r.id = next, id
 }
 
-// reserve stores that Reserve plugins count a change since before the first attempt.
+// reserve stores that Reserve plugins count a change since before the attempt.
 func (m *Memory) reserve(subject *framework.Subject, profile *plugins.Profile) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.placements[subject.Key()] = &remembered{uid: subject.Placement.UID, profile: profile, reserved: true}
+	r := m.entry(subject.Key())
+	if r.uid != subject.Placement.UID {
+		*r = remembered{uid: subject.Placement.UID}
+	}
+	r.profile, r.reserved = profile, true
 }
 
 // setReserved stores whether Reserve plugins count a change after the last attempt.

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
@@ -25,11 +26,26 @@ func (s *Scheduler) ReserveOpenChanges(ctx context.Context, placements []types.N
 // giveBack ends what was reserved for a Placement that is not decided any more.
 func (s *Scheduler) giveBack(ctx context.Context, snapshot *framework.Snapshot) {
 	subject := snapshot.Subject
-	if before := s.memory.of(subject.Key()); before.reserved && before.uid == subject.Placement.UID {
+	before := s.memory.of(subject.Key())
+	counted := before.reserved && before.uid == subject.Placement.UID
+	if before.uid == "" && changes.History(subject.Records).Open() != nil {
+		// Recount counted what is left of the change.
+		before.profile, _ = s.ProfileOf(subject.Placement)
+		counted = true
+	}
+	if counted {
 		_ = plan.Unreserve(ctx, before.profile, framework.NewCycleState(snapshot), &framework.Proposal{}, false)
 		s.memory.setReserved(subject, false)
 	}
 	s.storeClaim(subject, plan.KeepClaim.Released(snapshot.Queue, false), plan.KeepClaim)
+}
+
+// reserveAgain reserves for the open change of a Placement that was not decided for a while.
+func (s *Scheduler) reserveAgain(ctx context.Context, snapshot *framework.Snapshot) {
+	before := s.memory.of(snapshot.Subject.Key())
+	if !before.reserved && (before.uid == "" || before.uid == snapshot.Subject.Placement.UID) {
+		s.reserveOpenChange(ctx, snapshot)
+	}
 }
 
 // reserveOpenChange ignores failures of Reserve, because the first attempt reserves again and

@@ -67,7 +67,7 @@ func (c *change) own() *Record {
 // staysOpen reports whether an open record stays open although nothing is decided: it is not a held
 // change of an earlier spec, which cannot be approved any more.
 func (a *attempt) staysOpen(r Record) bool {
-	return r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Generation == a.Placement.Generation || len(r.Holds) == 0
+	return r.Phase != berthv1alpha1.PhaseSuperseded && r.Phase != berthv1alpha1.PhaseRejected || r.permitted() || r.Generation == a.Placement.Generation
 }
 
 // endedUndecided are the records that end although nothing is decided.
@@ -226,6 +226,9 @@ func (a *attempt) superseded(c *change) (ended []Record) {
 			continue
 		}
 		r.Phase, r.Completed = berthv1alpha1.PhaseSuperseded, a.Now
+		if r.Approval == berthv1alpha1.Rejected && !r.permitted() {
+			r.Phase = berthv1alpha1.PhaseRejected
+		}
 		if r.permitted() {
 			r.LeftAdded, r.LeftRemoved = len(minus(r.Added, a.Listed)), len(r.Removed)-len(minus(r.Removed, a.Listed))
 		}

@@ -59,10 +59,8 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		a.publishRemoval(m, v)
 		return true
 	}
-	if at := alone.State.Requeue(); at.After(a.Snapshot.Now) {
-		a.State.RequeueAt(at)
-	}
-	if a.Outcome == Undecided {
+	a.requeueAsFor(alone)
+	if a.Outcome == Undecided && !a.keepsOpenRecord() {
 		// There is no other change to report.
 		a.setChange(m, v)
 	}
@@ -81,12 +79,23 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 	return alone, alone.newMove(p, stability)
 }
 
-// permitsRevoked reports whether Permit plugins permit the removal of revoked clusters alone.
-func (a *planner) permitsRevoked(ctx context.Context, revoked []string) bool {
-	alone, m := a.moveOnly(revoked, true, framework.Stability{}, a.Deadline)
+// permitRevoked asks Permit plugins about the removal of revoked clusters alone.
+func (a *planner) permitRevoked(ctx context.Context, revoked []string) Outcome {
+	alone, m := a.moveOnly(revoked, true, a.Timers.Revoked, a.Deadline)
+	a.Timers.Revoked = stabilityOf(a.Timers.Revoked, m.Proposal, a.Snapshot.Now)
 	v := alone.permit(ctx, m)
 	a.Panics = alone.Panics
-	return v.Outcome == Permitted
+	if a.revokedWait = v.Outcome == Waiting; a.revokedWait {
+		a.requeueAsFor(alone)
+	}
+	return v.Outcome
+}
+
+// requeueAsFor repeats the attempt when a removal alone, which is not made now, is due.
+func (a *planner) requeueAsFor(alone *planner) {
+	if at := alone.State.Requeue(); at.After(a.Snapshot.Now) {
+		a.State.RequeueAt(at)
+	}
 }
 
 // publishRemoval publishes a permitted removal.

@@ -125,6 +125,8 @@ type planner struct {
 	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits
 	// or decides nothing.
 	keepsReserved bool
+	// revokedWait is true if revoked clusters, which would leave beside the rest, must wait.
+	revokedWait bool
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
 }
@@ -245,7 +247,9 @@ func (a *planner) setPublish(ctx context.Context) {
 	}
 	switch a.Outcome {
 	case Published, Progressing, Unchanged:
-		a.Timers.Forced, a.Timers.Revoked = framework.Stability{}, framework.Stability{}
+		if a.Timers.Forced = (framework.Stability{}); !a.revokedWait {
+			a.Timers.Revoked = framework.Stability{}
+		}
 	default:
 		if a.Publish == nil {
 			a.removeForced(ctx)

@@ -302,8 +302,10 @@ func (p *Plan) Supersedes(record *berthv1alpha1.PlacementChange) bool {
 	return false
 }
 
+// isHeld reports whether an open record is of a change that was not permitted, also if its first
+// status was not written.
 func isHeld(record *berthv1alpha1.PlacementChange) bool {
-	return record.Status.Phase == berthv1alpha1.PhaseHeld && record.Status.PermittedTime == nil
+	return (record.Status.Phase == berthv1alpha1.PhaseHeld || record.Status.Phase == "") && record.Status.PermittedTime == nil
 }
 
 func (p *Plan) isOfEarlierSpec(record *berthv1alpha1.PlacementChange) bool {
@@ -365,6 +367,9 @@ func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berth
 	case !a.isOfEarlierSpec(record) && a.expires(record):
 		status.Phase, status.CompletionTime = berthv1alpha1.PhaseExpired, &now
 		status.Message = fmt.Sprintf("Change %d was not approved in time", record.Spec.Revision)
+	case rejected(record) && isHeld(record):
+		status.Phase, status.CompletionTime = berthv1alpha1.PhaseRejected, &now
+		status.Message = fmt.Sprintf("Change %d was rejected by %s", record.Spec.Revision, record.Spec.Approval.By)
 	default:
 		status.Phase, status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
 		status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())

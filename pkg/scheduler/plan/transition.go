@@ -97,8 +97,8 @@ func (a *planner) nextStep(ctx context.Context) {
 
 // remainingChange returns the rest of the change in progress; nil if another change keeps a cluster
 // that the rest removes, or if the Placement cannot keep a cluster that the rest keeps. Revoked
-// ones are removed beside it: the rest then goes on under a record of its own, because lists of
-// records do not change.
+// ones are removed beside it, once that need not wait: the rest then goes on under a record of its
+// own, because lists of records do not change.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
 	if open == nil || isSame(open, instead.Open) {
@@ -112,10 +112,16 @@ func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	switch {
 	case len(lost) == 0:
 		return &Move{Proposal: p, Open: open}
-	case len(lost) > len(revoked) || !a.permitsRevoked(ctx, revoked):
+	case len(lost) > len(revoked):
 		return nil
 	}
-	return &Move{Proposal: a.proposeRemaining(open, revoked), resumed: open}
+	switch a.permitRevoked(ctx, revoked) {
+	case Permitted:
+		return &Move{Proposal: a.proposeRemaining(open, revoked), resumed: open}
+	case Waiting:
+		return &Move{Proposal: p, Open: open}
+	}
+	return nil
 }
 
 // resumesFirst makes the rest of the change in progress before the change to Target, if that has

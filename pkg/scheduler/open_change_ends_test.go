@@ -1,0 +1,281 @@
+package scheduler_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestRecordWithoutStatusEndsUndecided: an open record whose first status write failed ends, as a
+// held one does, once the Placement is misconfigured: what is reserved for it is given back.
+func TestRecordWithoutStatusEndsUndecided(t *testing.T) {
+	for _, phase := range []berthv1alpha1.ChangePhase{berthv1alpha1.PhaseHeld, ""} {
+		t.Run("phase "+string(phase), func(t *testing.T) {
+			f := newFleetAtRest(t, true, nil, nil)
+			f.store(fixture.Placement("ns", "p0").Number(1).Obj())
+			f.run(20)
+			f.hold(fixture.Placement("ns", "p0").Number(2).Generation(2))
+			for name, record := range f.records {
+				if record.Status.Phase == berthv1alpha1.PhaseHeld && phase == "" {
+					record = record.DeepCopy()
+					record.Status = berthv1alpha1.PlacementChangeStatus{}
+					f.records[name] = record
+				}
+			}
+			f.start()
+			pl := fixture.Placement("ns", "p0").Number(2).Generation(3).Obj()
+			pl.Spec.PrioritizerPolicy.Mode = "Fuzzy"
+			f.store(pl)
+			f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
+			f.run(20)
+			if got := strings.Join(f.inv.Subject(p1).LastNames(), " "); got != "c2" {
+				t.Errorf("p1 has %q, outcome of p0 %s", got, f.outcomes[p0])
+			}
+		})
+	}
+}
+
+// TestFailedBindKeepsOpenReservation: a change that would supersede the held one is permitted, but
+// its page cannot be written. The held change is still open, so it keeps what it reserved.
+func TestFailedBindKeepsOpenReservation(t *testing.T) {
+	down := false
+	f := newFleetAtRest(t, true, nil, func(string) error {
+		if down {
+			return errors.New("hub is down")
+		}
+		return nil
+	})
+	f.store(fixture.Placement("ns", "p0").Number(1).Obj())
+	f.run(20)
+	f.hold(fixture.Placement("ns", "p0").Number(2).Generation(2))
+	down = true
+	f.store(fixture.Placement("ns", "p0").Number(1).Generation(3).Predicate(clusters("c3")).Obj())
+	f.attempt(p0)
+	down = false
+	open := 0
+	for _, record := range f.records {
+		if record.Status.Phase == berthv1alpha1.PhaseHeld {
+			open++
+		}
+	}
+	f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
+	f.attempt(p1)
+	if got := f.inv.Subject(p1).LastNames(); open > 0 && len(got) > 0 {
+		t.Errorf("%d held records, p0 %s, and p1 has %q", open, f.outcomes[p0], got)
+	}
+}
+
+// TestRevokedThatStaysEndsNothing: while nothing is decided, a removal of a revoked cluster that is
+// not permitted leaves the change in progress.
+func TestRevokedThatStaysEndsNothing(t *testing.T) {
+	for name, answer := range map[string]*framework.Status{
+		"waits":  framework.NewStatus(framework.Pending, "a fact is missing"),
+		"denied": framework.NewStatus(framework.Unschedulable, "no"),
+		// Its hold has no time, so it ends at once.
+		"expires": framework.NewStatus(framework.Wait, "not yet"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 600 })
+			d.tier("silver", "a", "b")
+			d.tier("gold", "x", "y")
+			d.attemptUntilStable()
+			if d.held() == "" || d.condition(v1alpha1.PlacementConditionDecisionProgressing) == nil {
+				t.Fatal(d.whole())
+			}
+			revision, before := d.revision(), d.published()
+			phase := d.phase(revision)
+			d.x.ofRevoked = answer
+			d.leaveSet("c")
+			a := d.scheduler.RemoveRevoked(t.Context(), key.Namespace, d.snapshot)
+			d.recordAfter(a)
+			if got := d.phase(revision); d.published() == before && got != phase {
+				t.Errorf("outcome %s, nothing is published (%s), and change %s was %s and is %s: %s", a.Outcome, d.published(), revision, phase, got, d.records["p-"+revision].Status.Message)
+			}
+		})
+	}
+}
+
+// TestDisabledGivesBackRemovals: what is left of a change in progress does not count for limits on
+// removals while its Placement is disabled, also after a restart.
+func TestDisabledGivesBackRemovals(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
+			d := governedWith(t, 3, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 2, "window": "1h", "settle": "0s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.MinReadySeconds = 600
+			})
+			d.tier("silver", "a", "b")
+			d.tier("gold", "x", "y")
+			d.attemptUntilStable()
+			// A first removal, so that the change counts as in progress after a restart.
+			d.later(601)
+			d.attemptUntilStable()
+			if d.condition(v1alpha1.PlacementConditionDecisionProgressing) == nil {
+				t.Fatal(d.whole())
+			}
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+			})
+			if restart {
+				d.restart()
+			}
+			if a := d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot); a != nil {
+				t.Fatal("it is decided")
+			}
+			other := inventory.Key{Namespace: "ns", Name: "q"}
+			q := fixture.Placement("ns", "q").Generation(1).Predicate(fixture.MatchLabel("tier", "gold")).Obj()
+			q.UID = "q"
+			q.Spec.NumberOfClusters = new(int32(3))
+			d.inv.Update(q.DeepCopy())
+			attempt := func() plan.Outcome {
+				a := d.scheduler.Attempt(t.Context(), "ns", func() *framework.Snapshot { return d.inv.Snapshot(other, d.now, nil) })
+				if !a.Err.IsSuccess() {
+					t.Fatal(a.Err.Err())
+				}
+				return a.Outcome
+			}
+			for range 5 {
+				attempt()
+			}
+			d.now = d.now.Add(time.Second)
+			q = q.DeepCopy()
+			q.Generation, q.Spec.NumberOfClusters = 2, new(int32(2))
+			d.inv.Update(q)
+			if got := attempt(); got == plan.Held {
+				t.Errorf("one removal of another Placement is %s", got)
+			}
+		})
+	}
+}
+
+// TestEnabledAgainKeepsReservation: a Placement is enabled again with its change still open; while
+// its first attempts fail, the change keeps what it reserves.
+func TestEnabledAgainKeepsReservation(t *testing.T) {
+	for _, disabled := range []bool{false, true} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprint("disabled ", disabled, ", restart ", restart), func(t *testing.T) {
+				f := newFleetAtRest(t, true, nil, nil)
+				f.store(fixture.Placement("ns", "p0").Number(1).Obj())
+				f.run(20)
+				next := fixture.Placement("ns", "p0").Number(2).Generation(2)
+				f.hold(next)
+				if disabled {
+					pl := next.Obj().DeepCopy()
+					pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+					f.store(pl)
+					f.attempt(p0)
+					if restart {
+						f.start()
+						f.attempt(p0)
+					}
+					pl = pl.DeepCopy()
+					pl.Annotations = nil
+					f.store(pl)
+				} else if restart {
+					f.start()
+				}
+				f.gate.answer = framework.AsStatus(errors.New("broken"))
+				f.attempt(p0)
+				f.gate.answer = nil
+				f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
+				f.attempt(p1)
+				if got := f.inv.Subject(p1).LastNames(); len(got) > 0 {
+					t.Errorf("p0 is %s with a held change, and p1 has %q", f.outcomes[p0], got)
+				}
+			})
+		}
+	}
+}
+
+// TestRejectionIsRecorded: a user rejects a held change, and a cluster is revoked before the next
+// attempt. The record ends as Rejected, not as Superseded.
+func TestRejectionIsRecorded(t *testing.T) {
+	for _, revoke := range []bool{false, true} {
+		t.Run(fmt.Sprint("revoke ", revoke), func(t *testing.T) {
+			d := newDesk(t, ask(), "a", "b")
+			d.attemptUntilStable()
+			d.require()
+			d.add("c")
+			d.attempt()
+			revision := d.revision()
+			d.answer(revision, berthv1alpha1.Rejected)
+			if revoke {
+				d.leaveSet("b")
+			}
+			d.attempt()
+			if got := d.phase(revision); got != berthv1alpha1.PhaseRejected {
+				t.Errorf("the rejected change is %s: %s", got, d.records["p-"+revision].Status.Message)
+			}
+			d.attemptUntilStable()
+			t.Log(d.state())
+		})
+	}
+}
+
+// TestRevokedThatWaitsKeepsApproval: BlastRadius lets the removal of a revoked cluster wait until it
+// has stayed the same. An attempt that fails meanwhile does not end the approved change in progress.
+func TestRevokedThatWaitsKeepsApproval(t *testing.T) {
+	d := governedWith(t, 3, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "30s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.MinReadySeconds = 600
+	})
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	for range 5 {
+		d.attempt()
+		d.later(31)
+	}
+	revision := d.revision()
+	d.approve(revision)
+	d.attemptUntilStable()
+	if d.phase(revision) != berthv1alpha1.PhaseProgressing {
+		t.Fatal(d.whole())
+	}
+	before := d.published()
+	d.leaveSet("c")
+	a := d.scheduler.RemoveRevoked(t.Context(), key.Namespace, d.snapshot)
+	d.recordAfter(a)
+	if got := d.phase(revision); d.published() == before && got != berthv1alpha1.PhaseProgressing {
+		t.Errorf("outcome %s (%s), nothing is published, and the approved change is %s", a.Outcome, a.Reason, got)
+	}
+	d.later(31)
+	d.attemptUntilStable()
+	t.Log(d.state())
+}
+
+// TestRevokedBesideWithSettle: the rest of an approved change goes on beside the removal of a
+// revoked cluster, also if BlastRadius lets removals wait until they have stayed the same.
+func TestRevokedBesideWithSettle(t *testing.T) {
+	for _, settle := range []string{"0s", "30s"} {
+		t.Run(settle, func(t *testing.T) {
+			d := governedWith(t, 3, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "` + settle + `"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.MinReadySeconds = 600
+			})
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
+			d.tier("silver", "a", "b")
+			d.tier("gold", "x", "y", "z")
+			for range 5 {
+				d.attempt()
+				d.later(31)
+			}
+			d.approve(d.revision())
+			d.attemptUntilStable()
+			d.leaveSet("c")
+			d.later(31)
+			d.attempt()
+			d.later(31)
+			d.attempt()
+			if got := d.newest(); got == nil || got.Status.Phase != berthv1alpha1.PhaseProgressing {
+				t.Errorf("the approved change does not go on: %s", d.whole())
+			}
+		})
+	}
+}
