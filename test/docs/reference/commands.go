@@ -2,18 +2,25 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-dev/berth/cmd/berth/app"
 )
 
 func commandLinePage() string {
 	var page strings.Builder
-	page.WriteString(generated("cmd/berth/app") + "# Command line\n\n" + exitCodes() + "\n" +
-		"As a plugin of kubectl, the program has these commands with the same flags: " + shared() + ".\n")
-	describe(&page, app.NewCommand(), "")
+	page.WriteString(generated("cmd/berth/app") + "# Command line\n\n`--help` also shows examples. " + namesOfPlacements + "\n\n" + exitCodes() + "\n" +
+		"Under `kubectl placement` the same commands exist, with the same flags: " + shared() + ".\n")
+	root := app.NewCommand()
+	common := commonFlags(root)
+	page.WriteString("\nFlags of several commands, which list their names only; *hub flags* are `--as`, `--as-group`, `--context` and `--kubeconfig`:\n\n```text\n" + usages(slices.Collect(maps.Values(common))) + "```\n")
+	describe(&page, root, "", common)
 	return page.String()
 }
 
@@ -27,34 +34,99 @@ func exitCodes() string {
 	return table.String()
 }
 
+// namesOfPlacements is a sentence in the help of many commands, which the page has once.
+const namesOfPlacements = "A NAME is a Placement, or TYPE/NAME of a Placement, PlacementChange or PlacementDecision, such as pl/web or pch/web-3."
+
+// paragraphs is a text with one line for each paragraph, except for indented lines.
+func paragraphs(text string) string {
+	return regexp.MustCompile(`(\S)\n(\S)`).ReplaceAllString(text, "$1 $2")
+}
+
+// hubFlags are the flags about the connection to the hub, which commands have together.
+var hubFlags = []string{"as", "as-group", "context", "kubeconfig"}
+
+// commonFlags are the flags that at least three commands have with one meaning, by identity. Of a
+// name with several meanings, it is the most frequent one.
+func commonFlags(root *cobra.Command) map[string]*pflag.Flag {
+	counts, byName := map[string]int{}, map[string]*pflag.Flag{}
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			id := identity(f)
+			counts[id]++
+			if best := byName[f.Name]; best == nil || counts[id] > counts[identity(best)] {
+				byName[f.Name] = f
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+	common := map[string]*pflag.Flag{}
+	for _, f := range byName {
+		if counts[identity(f)] >= 3 && !f.Hidden {
+			common[identity(f)] = f
+		}
+	}
+	return common
+}
+
+// identity is what makes a flag of two commands the same one.
+func identity(f *pflag.Flag) string {
+	return strings.Join([]string{f.Name, f.Shorthand, f.DefValue, f.Usage}, "\n")
+}
+
+// usages describes flags, sorted by name.
+func usages(flags []*pflag.Flag) string {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, f := range flags {
+		set.AddFlag(&pflag.Flag{Name: f.Name, Shorthand: f.Shorthand, Usage: f.Usage, Value: f.Value, DefValue: f.DefValue, NoOptDefVal: f.NoOptDefVal})
+	}
+	return set.FlagUsagesWrapped(0)
+}
+
 // shared lists the commands of kubectl placement.
 func shared() string {
 	var names []string
 	for _, cmd := range app.NewKubectlCommand().Commands() {
-		names = append(names, "`"+cmd.CommandPath()+"`")
+		names = append(names, "`"+cmd.Name()+"`")
 	}
 	return strings.Join(names, ", ")
 }
 
 // describe writes a command and those below it.
-func describe(page *strings.Builder, cmd *cobra.Command, parent string) {
+func describe(page *strings.Builder, cmd *cobra.Command, parent string, common map[string]*pflag.Flag) {
 	name := strings.TrimSpace(parent + " " + cmd.DisplayName())
 	if !cmd.Runnable() || cmd.Hidden || cmd.Name() == "help" {
 		return
 	}
 	use := strings.TrimSpace(parent + " " + cmd.Use)
-	text := cmd.Long
+	text := strings.ReplaceAll(paragraphs(cmd.Long), " "+namesOfPlacements, "")
 	if text == "" {
 		text = cmd.Short + "."
 	}
 	fmt.Fprintf(page, "\n## %s\n\n    %s\n\n%s\n", name, use, text)
-	if cmd.Example != "" {
-		fmt.Fprintf(page, "\n```text\n%s\n```\n", strings.TrimRight(cmd.Example, "\n"))
+	var own []*pflag.Flag
+	var names []string
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case f.Hidden:
+		case common[identity(f)] == nil:
+			own = append(own, f)
+		case !slices.Contains(hubFlags, f.Name):
+			names = append(names, "`--"+f.Name+"`")
+		case f.Name == "as": // and with it the others
+			names = append(names, "hub flags")
+		}
+	})
+	if len(own) > 0 {
+		fmt.Fprintf(page, "\n```text\n%s```\n", usages(own))
 	}
-	if flags := cmd.LocalFlags().FlagUsagesWrapped(0); cmd.LocalFlags().HasAvailableFlags() {
-		fmt.Fprintf(page, "\n```text\n%s```\n", flags)
+	if len(names) > 0 {
+		fmt.Fprintf(page, "\nAlso %s.\n", strings.Join(names, ", "))
 	}
 	for _, sub := range cmd.Commands() {
-		describe(page, sub, name)
+		describe(page, sub, name, common)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
 	"github.com/berth-dev/berth/config/crd"
 )
 
@@ -39,6 +41,10 @@ func apiPage() (string, error) {
 	}
 	var page strings.Builder
 	page.WriteString(generated("config/crd/bases") + "# API\n\nOpen Cluster Management's six kinds, and Berth's own (`berth.dev`). All served versions of a kind have the same fields.\n")
+	slices.SortStableFunc(crds, func(a, b *apiextensionsv1.CustomResourceDefinition) int {
+		return strings.Compare(b.Spec.Group, a.Spec.Group)
+	})
+	described := fieldLists{}
 	for _, c := range crds {
 		var served []string
 		for _, v := range c.Spec.Versions {
@@ -58,7 +64,7 @@ func apiPage() (string, error) {
 			delete(s.Properties, known)
 		}
 		fmt.Fprintf(&page, "\n## %s\n\n%s\n\nGroup `%s`, served as %s; scope %s.\n\n%s", c.Spec.Names.Kind, oneLine(s.Description),
-			c.Spec.Group, strings.Join(served, ", "), c.Spec.Scope, table(s))
+			c.Spec.Group, strings.Join(served, ", "), c.Spec.Scope, described.list(s, c.Spec.Names.Kind, ""))
 	}
 	return page.String(), nil
 }
@@ -82,26 +88,43 @@ func configurationPage(file string) (string, error) {
 	profile["plugins"] = points
 	return generated("config/schema/placementschedulerconfiguration.json") + "# Configuration\n\n" + oneLine(s.Description) +
 		"\n\n[../configuration.md](../configuration.md) explains the file, [../plugins](../plugins/README.md) the plugins and their arguments. The points are `" +
-		strings.Join(names, "`, `") + "`; a `weight` has a meaning at `score` and `multiPoint` only.\n\n" + table(s), nil
+		strings.Join(names, "`, `") + "`; a `weight` has a meaning at `score` and `multiPoint` only.\n\n" + fieldLists{}.list(s, "this page", ""), nil
 }
 
-// table has a row for each field, those of objects and lists included.
-func table(s schema) string {
-	return "| field | type | meaning |\n|---|---|---|\n" + rows(s, "")
-}
+// fieldLists are where the fields of each object were described first, by the JSON of the fields.
+type fieldLists map[string]string
 
-func rows(s schema, path string) string {
+// list has an item for each field, and below it those of objects and lists. Fields that were
+// described before get a reference to that place instead. of is the kind.
+func (l fieldLists) list(s schema, of, path string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		field := s.Properties[name]
-		fmt.Fprintf(&out, "| `%s%s` | %s | %s |\n", path, name, kind(field), meaning(field, slices.Contains(s.Required, name)))
-		below, next := field, path+name+"."
+		below, next := field, path+name
 		for below.Items != nil {
-			below, next = *below.Items, strings.TrimSuffix(next, ".")+"[]."
+			below, next = *below.Items, next+"[]"
 		}
-		out.WriteString(rows(below, next))
+		same, fields := "", ""
+		key := fieldsOf(below)
+		if len(below.Properties) > 1 && l[key] != "" {
+			same = " Fields: as " + l[key] + "."
+		} else {
+			l[key] = fmt.Sprintf("`%s` of %s", next, of)
+			fields = l.list(below, of, next+".")
+		}
+		text := meaning(name, field, slices.Contains(s.Required, name)) + same
+		fmt.Fprintf(&out, "- `%s%s` (%s)%s\n%s", path, name, kind(field), strings.TrimRight(": "+strings.TrimSpace(text), ": "), fields)
 	}
 	return out.String()
+}
+
+// fieldsOf is the JSON of the fields of an object.
+func fieldsOf(s schema) string {
+	text, err := json.Marshal(s.Properties)
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	return string(text)
 }
 
 func kind(s schema) string {
@@ -120,46 +143,55 @@ func kind(s schema) string {
 	return s.Type
 }
 
-// meaning is the description, and what the schema demands beside it.
-func meaning(s schema, required bool) string {
-	parts := []string{strings.ReplaceAll(oneLine(s.Description), "|", `\|`)}
+// maxPattern is the length of the longest pattern that is shown.
+const maxPattern = 40
+
+// meaning is the description without its first words "name is", and what the schema demands beside
+// it. Bounds and defaults that the description has are not repeated.
+func meaning(name string, s schema, required bool) string {
+	text := oneLine(s.Description)
+	for _, verb := range []string{" is ", " are ", " has ", " contains "} {
+		if rest, ok := strings.CutPrefix(text, name+verb); ok {
+			text = strings.ToUpper(rest[:1]) + rest[1:]
+		}
+	}
+	parts := []string{text}
 	add := func(when bool, format string, args ...any) {
 		if when {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
 	add(required, "Required.")
-	if len(s.Enum) > 0 {
+	if missing := slices.DeleteFunc(slices.Clone(s.Enum), func(v any) bool { return strings.Contains(text, fmt.Sprint(v)) }); len(missing) > 0 {
 		var values []string
 		for _, v := range s.Enum {
 			values = append(values, fmt.Sprintf("`%v`", v))
 		}
 		add(true, "One of %s.", strings.Join(values, ", "))
 	}
-	if s.Default != nil {
-		text, err := json.Marshal(s.Default)
-		add(err == nil, "Default `%s`.", text)
+	if s.Default != nil && !strings.Contains(strings.ToLower(text), "default") {
+		value, err := json.Marshal(s.Default)
+		add(err == nil, "Default `%s`.", value)
 	}
-	if s.Minimum != nil {
-		add(true, "At least %v.", *s.Minimum)
+	if !strings.Contains(strings.ToLower(text), "from ") {
+		add(s.Minimum != nil && *s.Minimum > 0, "At least %v.", value(s.Minimum))
+		add(s.Maximum != nil, "At most %v.", value(s.Maximum))
 	}
-	if s.Maximum != nil {
-		add(true, "At most %v.", *s.Maximum)
+	if !strings.Contains(strings.ToLower(text), "at most ") {
+		add(s.MaxLength != nil, "At most %d characters.", value(s.MaxLength))
+		add(s.MaxItems != nil, "At most %d.", value(s.MaxItems))
+		add(s.MaxProperties != nil, "At most %d.", value(s.MaxProperties))
 	}
-	if s.MinLength != nil {
-		add(true, "Length at least %d.", *s.MinLength)
-	}
-	if s.MaxLength != nil {
-		add(true, "Length at most %d.", *s.MaxLength)
-	}
-	if s.MaxItems != nil {
-		add(true, "At most %d items.", *s.MaxItems)
-	}
-	if s.MaxProperties != nil {
-		add(true, "At most %d entries.", *s.MaxProperties)
-	}
-	add(s.Pattern != "", "Matches `%s`.", strings.ReplaceAll(s.Pattern, "|", `\|`))
+	add(s.Pattern != "" && len(s.Pattern) <= maxPattern, "Matches `%s`.", s.Pattern)
 	return strings.TrimSpace(strings.Join(parts, " "))
+}
+
+// value is what a pointer points to, or zero.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
