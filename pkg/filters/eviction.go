@@ -13,8 +13,10 @@ import (
 const EvictionName = "Eviction"
 
 // Eviction excludes clusters that a valid PlacementEviction of the Placement evicts: until the
-// eviction is executed, and for excludeForSeconds after that. It is the last filter, so that a
-// cluster that it excludes would qualify without the eviction.
+// eviction is executed, and for excludeForSeconds after that. Without the plugin in the profile of
+// a Placement, its evictions wait.
+//
+// It is the last filter, so that a cluster that it excludes would qualify without the eviction.
 type Eviction struct{}
 
 // NewEviction is the plugin's factory.

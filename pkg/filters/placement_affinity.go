@@ -13,8 +13,8 @@ import (
 // PlacementAffinityName is the plugin's name.
 const PlacementAffinityName = "PlacementAffinity"
 
-// PlacementAffinity is a filter for the affinity of SelectionPolicies: only clusters that the
-// Placements in with have, and none that those in apartFrom have.
+// PlacementAffinity keeps a Placement together with other Placements of its namespace, or apart
+// from them, as the affinity of its SelectionPolicy requires.
 type PlacementAffinity struct{}
 
 // NewPlacementAffinity is the plugin's factory.

@@ -19,8 +19,8 @@ import (
 // PredicateName is the plugin's name.
 const PredicateName = "Predicate"
 
-// Predicate is a filter for clusters that at least one of the Placement's predicates selects. The
-// label, claim and CEL selectors in one predicate are ANDed. Without predicates, all clusters pass.
+// Predicate excludes clusters that none of the Placement's predicates selects. The label, claim and
+// CEL selectors in one predicate are ANDed. Without predicates, all clusters pass.
 //
 // It compiles a spec once and caches which candidates match; a cycle evaluates only new and changed
 // candidates. Placements with the same selectors share a cache. The cost of CEL and of very many

@@ -17,9 +17,11 @@ import (
 // ResourceFitName is the plugin's name.
 const ResourceFitName = "ResourceFit"
 
-// ResourceFit is a filter for the requests of SelectionPolicies: a cluster passes if its
-// allocatable amounts, less the requests of the other Placements that have it, are large enough. If
-// a cluster is too small for the Placements that have it, the oldest that fit keep it.
+// ResourceFit excludes clusters that are too small for the requests of the Placement's
+// SelectionPolicy: their allocatable amounts, less the requests of the other Placements that have
+// them, must be large enough.
+//
+// If a cluster is too small for the Placements that have it, the oldest that fit keep it.
 type ResourceFit struct{}
 
 // NewResourceFit is the plugin's factory.

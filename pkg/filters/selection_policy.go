@@ -20,9 +20,11 @@ import (
 // SelectionPolicyName is the plugin's name.
 const SelectionPolicyName = "SelectionPolicy"
 
-// SelectionPolicy is a filter for clusters that the Placement's SelectionPolicy excludes by name,
-// and for clusters in none of its tiers. It also finds the clusters of tiers, groups and
-// preferences (framework.PolicyMatches), with the limits and the caches of Predicate.
+// SelectionPolicy excludes clusters that the Placement's SelectionPolicy excludes by name, and
+// clusters in none of its tiers. It also finds the clusters of groups and preferences, so a
+// Placement with a SelectionPolicy is misconfigured if its profile does not have the plugin.
+//
+// It has the limits and the caches of Predicate. See framework.PolicyMatches.
 type SelectionPolicy struct {
 	*matcher
 	compiled map[types.NamespacedName]*compiledPolicy

@@ -18,8 +18,9 @@ import (
 const TaintTolerationName = "TaintToleration"
 
 // TaintToleration excludes clusters with a taint that the Placement does not tolerate. NoSelect
-// always needs a toleration; NoSelectIfNew needs one unless the cluster is an incumbent;
-// PreferNoSelect never excludes, but a cluster with an untolerated one ranks after all others.
+// always needs a toleration. NoSelectIfNew needs one unless the cluster is in the published
+// decision or in a held change. PreferNoSelect excludes nothing: a cluster with an untolerated one
+// ranks after all others.
 type TaintToleration struct{}
 
 // NewTaintToleration is the plugin's factory.

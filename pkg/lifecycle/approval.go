@@ -13,10 +13,11 @@ import (
 // ApprovalName is the plugin's name.
 const ApprovalName = "Approval"
 
-// Approval is a Permit plugin that holds every change of a Placement, also the first publication,
-// until a user approves its PlacementChange, while a DisruptionPolicy requires approval. The hold
-// expires after approvalTimeoutSeconds of the policy. The removal of clusters whose sets are no
-// longer bound to the namespace needs no approval.
+// Approval holds every change of a Placement, also the first publication, until a user approves its
+// PlacementChange, while a DisruptionPolicy requires approval. The hold expires after
+// approvalTimeoutSeconds of the policy.
+//
+// The removal of clusters whose sets are no longer bound to the namespace needs no approval.
 type Approval struct{}
 
 // NewApproval is the plugin's factory.

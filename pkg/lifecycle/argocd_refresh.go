@@ -57,8 +57,9 @@ var ArgoCDRefreshes = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "ApplicationSets that the plugin ArgoCDRefresh annotated, and attempts that failed, by result (Refreshed, Failed, Dropped). Dropped ones are read at Argo CD's next poll.",
 }, []string{"result"})
 
-// ArgoCDRefresh is a PostBind plugin that makes Argo CD read a published change at once. It works
-// in the background and never delays or fails a decision.
+// ArgoCDRefresh makes Argo CD read a published change at once, instead of at its next poll.
+//
+// It works in the background and never delays or fails a decision.
 type ArgoCDRefresh struct {
 	namespaces []string
 	refreshes  *refreshes // nil in a simulation

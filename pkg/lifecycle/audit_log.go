@@ -18,8 +18,14 @@ const AuditLogName = "AuditLog"
 // maxLogged is the maximum number of added, and of removed, clusters that a line names.
 const maxLogged = 10
 
-// AuditLog is a PostBind plugin that logs each published change in one line. A crash can lose a
-// line. Writes of an attempt that failed later are not in the next attempt's line.
+// AuditLog logs each published change of clusters in one line at level info, with the keys
+// placement, uid, generation, revision, digest (SHA-256 of the sorted names of the published
+// clusters), added, removed and pages (counts), addedNames and removedNames (the first ten), why
+// (the cause), by (the user in the annotation of the Placement, which only the admission webhooks
+// make reliable) and approved (true if a user approved the change).
+//
+// A crash can lose a line: the line is written after publication. Writes of an attempt that failed
+// later are not in the next attempt's line.
 type AuditLog struct{}
 
 // NewAuditLog is the plugin's factory.

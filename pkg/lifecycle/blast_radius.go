@@ -44,11 +44,12 @@ type BlastRadiusArgs struct {
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
-// BlastRadius is a Permit plugin that holds a change which removes too many clusters, whatever its
-// cause, until a user approves it. A held change stays held even if the window has passed.
+// BlastRadius holds a change that removes too many clusters, whatever its cause, until a user
+// approves it.
 //
-// Permit uses the counts of Reserve, Unreserve and PostBind before the attempt. After a restart the
-// counts start from the records of changes inside the window, which are kept until then.
+// A held change stays held even if the window has passed. Permit uses the counts of Reserve,
+// Unreserve and PostBind before the attempt. After a restart the counts start from the records of
+// changes inside the window, which are kept until then.
 type BlastRadius struct {
 	args   BlastRadiusArgs
 	settle time.Duration

@@ -48,8 +48,8 @@ type RecurringWindow struct {
 // before that.
 const openingSlack = 5 * time.Minute
 
-// MaintenanceWindow is a Permit plugin that holds changes until a window opens: one of its
-// arguments and one of each DisruptionPolicy with windows.
+// MaintenanceWindow holds changes until a window opens: one of its arguments and one of each
+// DisruptionPolicy with windows.
 type MaintenanceWindow struct {
 	args MaintenanceWindowArgs
 	// windows are nil without any in the arguments.

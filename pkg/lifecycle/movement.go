@@ -18,13 +18,15 @@ import (
 // MovementName is the plugin's name.
 const MovementName = "Movement"
 
-// Movement is a Transition plugin that publishes the changes of Placements with a DisruptionPolicy
-// in steps. A cluster is removed only while enough others stay published and ready: maxUnavailable
-// of the desired clusters may be missing or not ready, and maxSurge more may be published. The
-// number of desired clusters is numberOfClusters or, without it, the number of selected clusters.
-// Until the change is approved, minAvailable of the clusters that were published when it began
-// stay. Forced removals are made at once. While a policy suspends the Placement, or too many select
-// it, nothing else is published.
+// Movement publishes the changes of Placements with a DisruptionPolicy in steps. Without it in the
+// profile, maxUnavailable, maxSurge, minAvailable and suspend of policies have no effect.
+//
+// A cluster is removed only while enough others stay published and ready: maxUnavailable of the
+// desired clusters may be missing or not ready, and maxSurge more may be published. The number of
+// desired clusters is numberOfClusters or, without it, the number of selected clusters. Until the
+// change is approved, minAvailable of the clusters that were published when it began stay. Forced
+// removals are made at once. While a policy suspends the Placement, or too many select it, nothing
+// else is published.
 type Movement struct{}
 
 // NewMovement is the plugin's factory.

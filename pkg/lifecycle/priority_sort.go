@@ -13,8 +13,10 @@ import (
 // PrioritySortName is the plugin's name.
 const PrioritySortName = "PrioritySort"
 
-// PrioritySort is the default QueueSort plugin. The Placement with the highest priority is decided
-// first; among equals the oldest, then the first by namespace and name.
+// PrioritySort orders the Placements that wait to be decided: the one with the highest annotation
+// berth.dev/priority (a 32-bit integer; 0 if missing or invalid) first, among equals the oldest,
+// then the first by namespace and name. A Placement with a high priority takes no cluster from
+// another one.
 type PrioritySort struct{}
 
 // NewPrioritySort is the plugin's factory.

@@ -22,8 +22,11 @@ import (
 // DecisionPublisherName is the plugin's name.
 const DecisionPublisherName = "DecisionPublisher"
 
-// DecisionPublisher is the default Bind plugin and the only in-tree writer of PlacementDecisions.
-// It executes the plan of pkg/decisions. Its PreFilter rejects invalid decision strategies.
+// DecisionPublisher publishes the decision as PlacementDecisions. Additions come before removals,
+// and clusters keep their page.
+//
+// It is the default Bind plugin and the only in-tree writer of PlacementDecisions. It executes the
+// plan of pkg/decisions. Its PreFilter rejects invalid decision strategies.
 //
 // A failed write may have succeeded if only its response was lost. A plan that assumes otherwise
 // could remove a cluster from its only page. So Verify reads the page before the next plan.

@@ -11,7 +11,8 @@ import (
 // QueueAdmissionName is the plugin's name.
 const QueueAdmissionName = "QueueAdmission"
 
-// QueueAdmission ends attempts of a Placement until its queue admits it. Without queues it does
+// QueueAdmission makes a Placement wait until its queue admits it; it keeps its published decision
+// until then. A Placement that no queue accepts gets no cluster. Without queues the plugin does
 // nothing.
 type QueueAdmission struct{}
 

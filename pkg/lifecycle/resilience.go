@@ -28,8 +28,10 @@ type ResilienceArgs struct {
 	FailBelow *int `json:"failBelow,omitempty"`
 }
 
-// Resilience reports the condition Resilient: whether the Placement stays satisfied if a failure
-// domain is lost. Without a key it is off, and only has the extension point.
+// Resilience reports in the condition Resilient whether a Placement stays satisfied if a failure
+// domain is lost. It changes no decision.
+//
+// Without a key it is off, and only has the extension point.
 type Resilience struct{}
 
 // resilienceReporter is Resilience with a key.

@@ -13,8 +13,9 @@ import (
 // ShortfallName is the plugin's name.
 const ShortfallName = "Shortfall"
 
-// Shortfall is a PostFilter plugin that reports how many clusters of spec.numberOfClusters are
-// missing, and which filters exclude clusters.
+// Shortfall reports in the Warning event ClustersMissing how many clusters of spec.numberOfClusters
+// are missing, and how many each filter excludes. It is sent once, and again if its text changes.
+// The plugin changes no decision.
 type Shortfall struct{}
 
 // NewShortfall is the plugin's factory.

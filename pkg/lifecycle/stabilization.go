@@ -25,8 +25,10 @@ type StabilizationArgs struct {
 	StabilizationWindowSeconds int64 `json:"stabilizationWindowSeconds,omitempty"`
 }
 
-// Stabilization is a Permit plugin that leaves a change Waiting until its target stayed the same
-// for the stabilization window. Approved changes and forced removals begin at once. The time
+// Stabilization lets a change begin only once its target, the set of selected clusters, stayed the
+// same for a time.
+//
+// Until then the change is Waiting. Approved changes and forced removals begin at once. The time
 // starts again after a restart.
 type Stabilization struct{ window time.Duration }
 

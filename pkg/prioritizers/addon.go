@@ -12,9 +12,10 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// AddOn uses scores that another program writes: the value of a score in an AddOnPlacementScore in
-// the cluster's namespace. The score is 0 if the value is missing or expired (validUntil); expired
-// ones are reported in a warning.
+// AddOn uses scores that another program writes: a named value of an AddOnPlacementScore in the
+// cluster's namespace. The score is 0 if the value is missing or past its validUntil. The next
+// event of the Placement is then a Warning that names expired objects, and the event ScoreMissing
+// reports a score that no candidate has.
 type AddOn struct{}
 
 // addOnScore is the scorer of one coordinate.

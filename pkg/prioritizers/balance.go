@@ -8,11 +8,13 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Balance prefers clusters with few decisions. count is the number of decisions on a cluster of all
-// other Placements on the hub, but those that are with this one and so follow it, max the highest
-// count of any cluster name. The score is 100 if count is 0, otherwise 2·int(100·(0.5 −
-// count/max)), in IEEE doubles. After a start the clusters that stay have the best score: counts
-// have drifted since the last decision.
+// Balance prefers clusters that few other Placements of the hub use. A cluster that no other
+// Placement has scores 100, the one with the most decisions -100.
+//
+// count is the number of decisions on a cluster of all other Placements on the hub, but those that
+// are with this one and so follow it, max the highest count of any cluster name. The score is 100
+// if count is 0, otherwise 2·int(100·(0.5 − count/max)), in IEEE doubles. After a start the
+// clusters that stay have the best score: counts have drifted since the last decision.
 type Balance struct{}
 
 type balanceState struct {

@@ -9,8 +9,11 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Preference scores the preferences of SelectionPolicies: the sum of the weights of the terms that
-// match the cluster, from -100 to 100. The plugin SelectionPolicy finds the clusters that match.
+// Preference scores the preferences of the Placement's SelectionPolicy: the sum of the weights of
+// the terms that match the cluster, from -100 to 100. It counts preferenceWeight times, also in the
+// mode Exact.
+//
+// The plugin SelectionPolicy finds the clusters that match.
 type Preference struct{}
 
 // NewPreference is the plugin's factory.

@@ -8,9 +8,12 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// ResourceAllocatable prefers clusters with a large allocatable amount a of a resource. The score
-// is int(((a−min)/(max−min) − 0.5)·2·100) over the feasible clusters, in IEEE doubles; 100 if min
-// equals max. A cluster whose Amount is not Known has no score.
+// ResourceAllocatable prefers clusters with a large allocatable amount of the resource. A cluster
+// that does not report the resource both as allocatable and as capacity has no score, which counts
+// as 0.
+//
+// The score of the amount a is int(((a−min)/(max−min) − 0.5)·2·100) over the feasible clusters, in
+// IEEE doubles; 100 if min equals max. A cluster whose Amount is not Known has no score.
 type ResourceAllocatable struct {
 	name   string
 	amount func(*framework.Cluster) framework.Amount

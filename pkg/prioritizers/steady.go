@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Steady prefers clusters that are published for the Placement: 100, others 0. While a change is
-// held, its clusters score 100 and clusters that it removes score 50, so that small changes of
-// scores do not alter the held change.
+// Steady prefers clusters that are published for the Placement: they score 100, others 0. While a
+// change is held, its clusters score 100, and clusters that it removes score 50, so that small
+// changes of scores do not replace the held change.
 type Steady struct{}
 
 // NewSteady is the plugin's factory.

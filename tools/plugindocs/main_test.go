@@ -49,19 +49,18 @@ func TestRun(t *testing.T) {
 		want    map[string]string
 		wantErr string
 	}{
-		"with and without arguments": {
-			source: source,
-			pages:  map[string]string{"README.md": "[Hold](Hold.md) [Plain](Plain.md)", "Hold.md": blank, "Plain.md": stale},
-			want:   map[string]string{"Hold.md": filled(table), "Plain.md": filled("None.\n")},
-		},
+		"empty": {source: source, pages: map[string]string{"README.md": "", "Hold.md": blank}, want: map[string]string{"Hold.md": filled(table)}},
+		"stale": {source: source, pages: map[string]string{"README.md": "", "Hold.md": stale}, want: map[string]string{"Hold.md": filled(table)}},
 		"what was written stays": {
 			source: source,
-			pages:  map[string]string{"README.md": "(Hold.md)", "Hold.md": filled(table)},
+			pages:  map[string]string{"README.md": "", "Hold.md": filled(table)},
 			want:   map[string]string{"Hold.md": filled(table)},
 		},
 		"no page":  {source: source, pages: map[string]string{"README.md": ""}, wantErr: "HoldArgs has no page DIR/Hold.md"},
-		"no lines": {source: "package p", pages: map[string]string{"README.md": "(A.md)", "A.md": "# A\n"}, wantErr: `DIR/A.md: there are no lines "<!-- args -->" and "<!-- /args -->"`},
-		"no link":  {source: "package p", pages: map[string]string{"README.md": "", "A.md": blank}, wantErr: "DIR/README.md has no link to A.md"},
+		"no lines": {source: source, pages: map[string]string{"Hold.md": "# A\n"}, wantErr: `DIR/Hold.md: there are no lines "<!-- args -->" and "<!-- /args -->"`},
+		"no arguments": {
+			source: "package p", pages: map[string]string{"A.md": blank}, wantErr: "DIR/A.md is the page of a plugin without arguments: README.md has those",
+		},
 		"no comment": {
 			source:  "package p\n\ntype AArgs struct {\n\tMost int `json:\"most\"`\n}\n",
 			pages:   map[string]string{"README.md": ""},

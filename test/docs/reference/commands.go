@@ -35,7 +35,7 @@ func exitCodes() string {
 }
 
 // namesOfPlacements is a sentence in the help of many commands, which the page has once.
-const namesOfPlacements = "A NAME is a Placement, or TYPE/NAME of a Placement, PlacementChange or PlacementDecision, such as pl/web or pch/web-3."
+const namesOfPlacements = "A NAME is a Placement, or TYPE/NAME of a Placement, PlacementChange or PlacementDecision, such as pl/web or pch/web-3, or NAMESPACE/NAME."
 
 // paragraphs is a text with one line for each paragraph, except for indented lines.
 func paragraphs(text string) string {

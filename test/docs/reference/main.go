@@ -29,7 +29,12 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describing the configuration: %w", err)
 	}
+	plugins, err := pluginsPage(root)
+	if err != nil {
+		return nil, fmt.Errorf("listing the plugins: %w", err)
+	}
 	return map[string]string{
+		"docs/plugins/README.md": plugins,
 		"docs/reference/api.md": api, "docs/reference/configuration.md": configuration, "docs/reference/command-line.md": commandLinePage(),
 		"docs/reference/features.md": featuresPage(), "docs/reference/states.md": statesPage(), "pkg/explore/page/states.js": statesModule(),
 	}, nil
