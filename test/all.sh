@@ -16,7 +16,7 @@ modules() {
 	go -C tools test -json "${flags[@]}" -count 1 ./... || failed=1
 	module examples/custom-plugin
 	module test/argocd config/samples/argocd*/*
-	module test/flux docs/flux.md docs/consumers.md
+	module test/flux docs/consumers.md
 	module test/ocm config/crd/bases/berth.dev_selectionpolicies.yaml
 	module test/install $(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github config charts docs README.md)
 	return $failed

@@ -116,7 +116,7 @@ func TestConsumers(t *testing.T) {
 		first, rest, _ := strings.Cut(block[2], "\n")
 		h.save(t, strings.TrimPrefix(first, "# "), rest)
 	}
-	if len(commands) != 3 {
+	if len(commands) != 4 {
 		t.Fatalf("the page has %d commands", len(commands))
 	}
 	h.save(t, "fleet.yaml", fleet)
@@ -137,11 +137,11 @@ func TestConsumers(t *testing.T) {
 	h.run(t, commands[1])
 	h.decides(t, "paris1 paris2 rome1")
 
-	h.run(t, commands[2])
+	h.run(t, commands[3])
 	if got := h.run(t, "kubectl get policies -n apps web -o jsonpath='{.type} {.properties.clusters}'"); got != `topology ["paris1","paris2","rome1"]` {
 		t.Errorf("the policy is %q", got)
 	}
-	if out, err := h.try(strings.Replace(commands[2], "placement=web", "placement=nosuch", 1)); err == nil {
+	if out, err := h.try(strings.Replace(commands[3], "placement=web", "placement=nosuch", 1)); err == nil {
 		t.Errorf("without a decision, the command prints %q", out)
 	}
 

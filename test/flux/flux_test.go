@@ -156,27 +156,26 @@ func (h *hub) has(t *testing.T, want ...string) {
 	}
 }
 
-// TestPage runs the command of docs/flux.md while the decision changes.
-func TestPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "flux.md"))
+// TestFlux runs the recipe of docs/consumers.md for Flux while the decision changes.
+func TestFlux(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "consumers.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := up(t)
+	_, section, _ := strings.Cut(string(page), "\n## Flux\n")
+	section, _, _ = strings.Cut(section, "\n## ")
 	command := ""
-	for _, block := range regexp.MustCompile("(?ms)^```(yaml|sh)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```(yaml|sh)\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
 		if block[1] == "sh" {
 			command = block[2]
 			continue
 		}
 		first, rest, _ := strings.Cut(block[2], "\n")
-		if err := os.WriteFile(filepath.Join(h.dir, strings.TrimPrefix(first, "# ")), []byte(rest), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		h.save(t, strings.TrimPrefix(first, "# "), rest)
 	}
-	if err := os.WriteFile(filepath.Join(h.dir, "fleet.yaml"), []byte(fleet), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	h.save(t, "fleet.yaml", fleet)
+	h.save(t, "placement.yaml", webPlacement)
 	h.run(t, "kubectl apply -f fleet.yaml && kubectl apply -f placement.yaml")
 	h.decides(t, "paris1 paris2")
 	h.run(t, command)
