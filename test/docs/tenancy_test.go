@@ -49,7 +49,7 @@ func TestTenancyExamples(t *testing.T) {
 			}
 		}
 	}
-	if commands < 20 {
+	if commands < 5 {
 		t.Errorf("only %d commands found", commands)
 	}
 }
