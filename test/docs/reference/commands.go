@@ -42,6 +42,15 @@ func paragraphs(text string) string {
 	return regexp.MustCompile(`(\S)\n(\S)`).ReplaceAllString(text, "$1 $2")
 }
 
+// withoutRepeated removes what the page has once, and the stage, which the page of features has.
+func withoutRepeated(text string) string {
+	text = strings.ReplaceAll(text, " "+namesOfPlacements, "")
+	for _, exit := range app.CommonExits {
+		text = strings.ReplaceAll(text, fmt.Sprintf("\n  %d  %s", exit.Code, exit.Meaning), "")
+	}
+	return strings.TrimSpace(regexp.MustCompile(`(?m)^Stage: .*$`).ReplaceAllString(text, ""))
+}
+
 // hubFlags are the flags about the connection to the hub, which commands have together.
 var hubFlags = []string{"as", "as-group", "context", "kubeconfig"}
 
@@ -102,7 +111,7 @@ func describe(page *strings.Builder, cmd *cobra.Command, parent string, common m
 		return
 	}
 	use := strings.TrimSpace(parent + " " + cmd.Use)
-	text := strings.ReplaceAll(paragraphs(cmd.Long), " "+namesOfPlacements, "")
+	text := withoutRepeated(paragraphs(cmd.Long))
 	if text == "" {
 		text = cmd.Short + "."
 	}

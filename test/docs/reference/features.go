@@ -16,7 +16,7 @@ func featuresPage() string {
 		var parts []string
 		for what, names := range [][]string{f.Kinds, f.Commands, f.Plugins} {
 			for _, name := range names {
-				parts = append(parts, []string{"`%s`", "`berth %s`", "[%[1]s](../plugins/%[1]s.md)"}[what])
+				parts = append(parts, []string{"`%s`", "`berth %s`", "[%s](../plugins/README.md)"}[what])
 				parts[len(parts)-1] = fmt.Sprintf(parts[len(parts)-1], name)
 			}
 		}
