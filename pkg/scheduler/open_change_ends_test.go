@@ -220,8 +220,9 @@ func TestRejectionIsRecorded(t *testing.T) {
 	}
 }
 
-// TestRevokedThatWaitsKeepsApproval: BlastRadius lets the removal of a revoked cluster wait until it
-// has stayed the same. An attempt that fails meanwhile does not end the approved change in progress.
+// TestRevokedThatWaitsKeepsApproval: BlastRadius lets the removal of a revoked cluster wait until
+// it has stayed the same. An attempt that fails meanwhile does not end the approved change in
+// progress.
 func TestRevokedThatWaitsKeepsApproval(t *testing.T) {
 	d := governedWith(t, 3, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "30s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
 		spec.MinReadySeconds = 600

@@ -41,18 +41,6 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestLength checks that the first page stays short.
-func TestLength(t *testing.T) {
-	const page, limit = "README.md", 120
-	text, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(string(text), "\n"); lines > limit {
-		t.Errorf("%s has %d lines, at most %d are allowed", page, lines, limit)
-	}
-}
-
 // TestPaths demands every path of the repository that the documentation names.
 func TestPaths(t *testing.T) {
 	named := regexp.MustCompile(`\b(?:config|controllers|pkg|hub|docs|api|test|examples)/[\w./-]*\w`)
