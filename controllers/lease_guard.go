@@ -13,13 +13,14 @@ const leaseName = "berth.berth.dev"
 
 var errLeaseEnded = errors.New("the lease of this replica has ended, so another one may decide")
 
-// leaseGuard refuses the writes of a leader that has not renewed its lease for leaseDuration.
-// Leader election alone does not: a process that was paused for longer tries to renew for up to
-// renewDeadline, and until then overwrites the decisions of the next leader. A replica that never
-// had the lease may write.
+// leaseGuard refuses the writes of a leader that has not renewed its lease for its duration. Leader
+// election alone does not: a process that was paused for longer tries to renew for up to
+// LeaseTimes.RenewDeadline, and until then overwrites the decisions of the next leader. A replica
+// that never had the lease may write.
 type leaseGuard struct {
 	now   func() time.Time
 	lease string // its name
+	lasts time.Duration
 
 	mu sync.Mutex
 	// renewed is when the last successful renewal was sent.
@@ -69,5 +70,5 @@ func (g *leaseGuard) renew(sent time.Time) {
 func (g *leaseGuard) ended(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.renewed.IsZero() && max(now.Sub(g.renewed), now.Round(0).Sub(g.renewed.Round(0))) > leaseDuration
+	return !g.renewed.IsZero() && max(now.Sub(g.renewed), now.Round(0).Sub(g.renewed.Round(0))) > g.lasts
 }

@@ -30,9 +30,9 @@ func TestLeaseGuard(t *testing.T) {
 		want            error
 	}{
 		"it never had the lease":        {http.MethodPut, lease, 409, time.Hour, http.MethodPut, page, nil},
-		"the lease is new":              {http.MethodPost, strings.TrimSuffix(lease, "/"+leaseName), 201, leaseDuration, http.MethodPut, page, nil},
-		"the created lease has ended":   {http.MethodPost, strings.TrimSuffix(lease, "/"+leaseName), 201, leaseDuration + 1, http.MethodPut, page, errLeaseEnded},
-		"the renewed lease has ended":   {http.MethodPut, lease, 200, leaseDuration + 1, http.MethodPost, page, errLeaseEnded},
+		"the lease is new":              {http.MethodPost, strings.TrimSuffix(lease, "/"+leaseName), 201, defaultLease.Duration, http.MethodPut, page, nil},
+		"the created lease has ended":   {http.MethodPost, strings.TrimSuffix(lease, "/"+leaseName), 201, defaultLease.Duration + 1, http.MethodPut, page, errLeaseEnded},
+		"the renewed lease has ended":   {http.MethodPut, lease, 200, defaultLease.Duration + 1, http.MethodPost, page, errLeaseEnded},
 		"a deletion after that":         {http.MethodPut, lease, 200, time.Hour, http.MethodDelete, page, errLeaseEnded},
 		"a read after that":             {http.MethodPut, lease, 200, time.Hour, http.MethodGet, page, nil},
 		"the next renewal":              {http.MethodPut, lease, 200, time.Hour, http.MethodPut, lease, nil},
@@ -41,7 +41,7 @@ func TestLeaseGuard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := fixture.Now
-			guard := &leaseGuard{now: func() time.Time { return now }, lease: leaseName}
+			guard := &leaseGuard{now: func() time.Time { return now }, lease: leaseName, lasts: defaultLease.Duration}
 			send := func(code int, method, path string) error {
 				response, err := guard.wrap(answering(code)).RoundTrip(httptest.NewRequest(method, path, strings.NewReader("{}")))
 				if err == nil {

@@ -49,6 +49,9 @@ type Options struct {
 	// berth.berth.dev, is in LeaderElectionNamespace.
 	LeaderElection                     bool
 	LeaderElectionNamespace, LeaseName string
+	// Lease has the times of the lease. Default defaultLease. Simulated worlds have longer ones,
+	// because most of their requests would be renewals.
+	Lease LeaseTimes
 	// MetricsAddress, HealthAddress and PprofAddress are host:port; "0" switches a listener off. If
 	// the first two are equal, one server has metrics and probes.
 	MetricsAddress, HealthAddress, PprofAddress string
@@ -94,16 +97,16 @@ type Options struct {
 	Log logr.Logger
 }
 
-// A replica that cannot renew its lease continues to decide: for up to retryPeriod and
-// renewDeadline after the last renewal, then for up to another renewDeadline while it releases the
-// lease. leaseDuration must be longer than the sum of these.
-const (
-	leaseDuration = 15 * time.Second
-	renewDeadline = 6 * time.Second
-	retryPeriod   = 2 * time.Second
-)
+// LeaseTimes are the times of leader election. A replica that cannot renew its lease continues to
+// decide: for up to RetryPeriod and RenewDeadline after the last renewal, then for up to another
+// RenewDeadline while it releases the lease. Duration must be longer than the sum of these.
+type LeaseTimes struct{ Duration, RenewDeadline, RetryPeriod time.Duration }
+
+var defaultLease = LeaseTimes{Duration: 15 * time.Second, RenewDeadline: 6 * time.Second, RetryPeriod: 2 * time.Second}
 
 func (o Options) lease() string { return cmp.Or(o.LeaseName, leaseName) }
+
+func (o Options) leaseTimes() LeaseTimes { return cmp.Or(o.Lease, defaultLease) }
 
 // stopTime is how long the manager may take to stop. Events and records follow, for up to
 // eventFlushTime and recordFlush.
@@ -129,7 +132,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	// API Priority and Fairness limits requests instead.
 	cfg.QPS = -1
 	if o.LeaderElection {
-		cfg.Wrap((&leaseGuard{now: time.Now, lease: o.lease()}).wrap)
+		cfg.Wrap((&leaseGuard{now: time.Now, lease: o.lease(), lasts: o.leaseTimes().Duration}).wrap)
 	}
 	options, err := managerOptions(o)
 	if err != nil {
@@ -177,9 +180,9 @@ func managerOptions(o Options) (ctrl.Options, error) {
 		LeaderElectionID:              o.lease(),
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 new(leaseDuration),
-		RenewDeadline:                 new(renewDeadline),
-		RetryPeriod:                   new(retryPeriod),
+		LeaseDuration:                 new(o.leaseTimes().Duration),
+		RenewDeadline:                 new(o.leaseTimes().RenewDeadline),
+		RetryPeriod:                   new(o.leaseTimes().RetryPeriod),
 		GracefulShutdownTimeout:       new(stopTime),
 	}, nil
 }

@@ -616,8 +616,12 @@ func TestManagerOptions(t *testing.T) {
 		other.LeaderElectionID != "placement-lock" || other.Metrics.BindAddress != ":1" || other.HealthProbeBindAddress != "0" {
 		t.Errorf("with another lease and one address: %+v, %v", other, err)
 	}
+	if longer, err := managerOptions(Options{Lease: LeaseTimes{4, 2, 1}}); err != nil ||
+		*longer.LeaseDuration != 4 || *longer.RenewDeadline != 2 || *longer.RetryPeriod != 1 {
+		t.Errorf("with other times of the lease: %+v, %v", longer, err)
+	}
 	// A replica that lost the lease has stopped before another one may take it.
-	if left := leaseDuration - 2*renewDeadline - retryPeriod; left <= 0 || *got.RetryPeriod != retryPeriod {
+	if left := *got.LeaseDuration - 2**got.RenewDeadline - *got.RetryPeriod; left <= 0 {
 		t.Errorf("%s are left before the lease may be taken", left)
 	}
 	if addresses := []string{got.Metrics.BindAddress, got.HealthProbeBindAddress, got.PprofBindAddress}; !slices.Equal(addresses, []string{":1", ":2", ":3"}) {

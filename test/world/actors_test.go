@@ -187,15 +187,13 @@ var deeds = map[string]func(a *actor){
 		name := pick(a, "one", "two")
 		a.say("replica %s crashes", name)
 		a.faults["crash"]++
-		a.crash(name)
-		a.start(a.ctx, name)
+		a.restart(a.ctx, name, true)
 	},
 	"stop": func(a *actor) {
 		name := pick(a, "one", "two")
 		a.say("replica %s stops, and is started again", name)
 		a.faults["restart"]++
-		a.stop(name)
-		a.start(a.ctx, name)
+		a.restart(a.ctx, name, false)
 	},
 	"cut watches": func(a *actor) { a.say("all watches end"); a.faults["watches end"]++; a.server.CloseWatches() },
 	"forget": func(a *actor) {

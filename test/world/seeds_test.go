@@ -1,14 +1,21 @@
 package world
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
@@ -20,14 +27,17 @@ import (
 
 var (
 	first = flag.Uint64("world.seed", 1, "the first seed")
-	seeds = flag.Int("world.seeds", 15, "how many seeds")
+	seeds = flag.Int("world.seeds", 70, "how many seeds")
 	hours = flag.Float64("world.hours", 1, "simulated hours of each seed")
+	every = flag.Int("world.every", 0, "the distance between seeds, for the processes of one run")
 	turns = flag.Bool("world.trace", false, "print each turn of the first seed")
 )
 
 // TestMain removes what a bubble cannot hold: the backoff of apimachinery for errors remembers the
-// time of the last one for the whole process.
+// time of the last one for the whole process. On one processor, goroutines run in one order.
 func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400)
 	utilruntime.ErrorHandlers = nil
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
@@ -42,12 +52,66 @@ func listOf(list client.ObjectList) (objects simulator.Objects, err error) {
 	return objects, err
 }
 
-// TestWorld runs a world for each seed. A seed that breaks a law is made shorter, and its story is
-// printed.
+// worlds is the sum of some worlds.
+type worlds struct {
+	Turns  int
+	Writes int64
+	Faults map[string]int
+}
+
+func (s *worlds) add(other worlds) {
+	s.Turns += other.Turns
+	s.Writes += other.Writes
+	for kind, n := range other.Faults {
+		s.Faults[kind] += n
+	}
+}
+
+// TestWorld runs a world for each seed, in a process for each processor. A seed that breaks a law
+// is made shorter, and its story is printed.
 func TestWorld(t *testing.T) {
+	began := time.Now()
+	sum := worlds{Faults: map[string]int{}}
+	parts := min(runtime.NumCPU(), *seeds)
+	if *every > 0 || parts == 1 {
+		runSeeds(t, &sum)
+		text, _ := json.Marshal(sum)
+		fmt.Println(sumPrefix + string(text))
+		return
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for part := range parts {
+		args := []string{"-test.run=^TestWorld$", "-test.timeout=0", fmt.Sprint("-test.v=", testing.Verbose()), fmt.Sprint("-world.seed=", *first+uint64(part)),
+			fmt.Sprint("-world.seeds=", (*seeds-part+parts-1)/parts), fmt.Sprint("-world.every=", parts), fmt.Sprint("-world.hours=", *hours)}
+		all.Go(func() {
+			out, err := exec.CommandContext(t.Context(), os.Args[0], args...).CombinedOutput()
+			mu.Lock()
+			defer mu.Unlock()
+			for line := range strings.Lines(string(out)) {
+				var of worlds
+				if text, ok := strings.CutPrefix(line, sumPrefix); ok && json.Unmarshal([]byte(text), &of) == nil {
+					sum.add(of)
+				}
+			}
+			if err != nil {
+				t.Errorf("%v: %v\n%s", args, err, out)
+			} else if testing.Verbose() {
+				fmt.Print(string(out))
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d worlds of %v hours in %s: %d turns, %d writes, faults %v", *seeds, *hours, time.Since(began).Round(time.Second), sum.Turns, sum.Writes, sum.Faults)
+}
+
+const sumPrefix = "sum of worlds: "
+
+// runSeeds runs the worlds of this process.
+func runSeeds(t *testing.T, sum *worlds) {
 	length := time.Duration(*hours * float64(time.Hour))
-	faults, writes := map[string]int{}, int64(0)
-	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+	for i := range *seeds {
+		seed := *first + uint64(i*max(1, *every))
 		if *turns {
 			trace = func(line string) { fmt.Println(line) }
 		}
@@ -57,10 +121,7 @@ func TestWorld(t *testing.T) {
 		if testing.Verbose() {
 			fmt.Printf("seed %d: %d steps, %d turns, %d writes, %s\n", seed, len(steps), h.turns, h.writes, time.Since(began))
 		}
-		for kind, n := range h.faults {
-			faults[kind] += n
-		}
-		writes += h.writes
+		sum.add(worlds{h.turns, h.writes, h.faults})
 		if len(h.broken) > 0 {
 			trace = nil
 			short := shrink(t, seed, steps)
@@ -68,7 +129,23 @@ func TestWorld(t *testing.T) {
 			t.Fatalf("seed %d breaks a law after %d of %d steps:\n%s", seed, len(short), len(steps), last.String())
 		}
 	}
-	t.Logf("%d worlds of %s: %d writes, faults %v", *seeds, length, writes, faults)
+}
+
+// TestOneSeedOneHistory: a seed that runs twice makes the same requests with the same contents at
+// the same times, and gets the same answers.
+func TestOneSeedOneHistory(t *testing.T) {
+	defer func() { trace = nil }()
+	for seed := uint64(1); seed <= 3; seed++ {
+		var histories [2][]string
+		for i := range histories {
+			trace = func(line string) { histories[i] = append(histories[i], line) }
+			h := run(t, seed, script(seed, time.Hour))
+			histories[i] = append(histories[i], h.story...)
+		}
+		if diff := cmp.Diff(histories[0], histories[1]); diff != "" {
+			t.Errorf("seed %d (-first +second):\n%s", seed, diff)
+		}
+	}
 }
 
 // maxShrinkRuns bounds the time that shrinking takes.

@@ -92,28 +92,37 @@ func newWorld(seed uint64) *world {
 
 const host = "http://world.invalid"
 
+// lease makes renewals rare: they would be most of what happens. No time is a multiple of another,
+// because timers of the same instant fire in any order.
+var lease = controllers.LeaseTimes{Duration: time.Minute, RenewDeadline: 23 * time.Second, RetryPeriod: 7 * time.Second}
+
 // replica is a process of the controller, which is started again when it ends.
 type replica struct {
 	cancel    context.CancelFunc
 	transport *server.Transport
+	crash     bool
 }
 
-// start starts a replica, which runs until stop or crash.
+// started is closed when the caches of a manager have started. It implements manager.Runnable.
+type started chan struct{}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (started) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (s started) Start(context.Context) error {
+	close(s)
+	return nil
+}
+
+// start starts a replica, which runs until restart.
 func (w *world) start(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name)}
 	w.replicas[name] = r
 	w.running.Go(func() {
 		for ctx.Err() == nil {
-			process, end := context.WithCancel(ctx)
-			mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
-				MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
-				LeaderElection: true, LeaderElectionNamespace: "berth", Workers: 64, LoopWorkers: 64,
-			})
-			if err == nil {
-				_ = mgr.Start(process)
-			}
-			end()
+			r.run(ctx)
 			select {
 			case <-ctx.Done():
 			case <-time.After(2 * time.Second):
@@ -122,12 +131,42 @@ func (w *world) start(ctx context.Context, name string) {
 	})
 }
 
-// stop ends a replica; crash does so without a last request.
-func (w *world) stop(name string) { w.replicas[name].cancel() }
+// run runs one process. It ends only after its caches have started: until then, a manager whose
+// context has ended spins in controller-runtime, and a bubble's time stands still.
+func (r *replica) run(ctx context.Context) {
+	process, end := context.WithCancel(context.WithoutCancel(ctx))
+	ready, ended := make(started), make(chan struct{})
+	go func() {
+		select {
+		case <-ready:
+		case <-ended:
+		}
+		select {
+		case <-ctx.Done():
+			if r.crash {
+				r.transport.Cut()
+			}
+		case <-ended:
+		}
+		end()
+	}()
+	defer close(ended)
+	mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
+		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
+		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64,
+	})
+	if err == nil && mgr.Add(ready) == nil {
+		_ = mgr.Start(process)
+	}
+}
 
-func (w *world) crash(name string) {
-	w.replicas[name].transport.Cut()
-	w.stop(name)
+// restart ends a replica, after a crash without a last request, and starts another one.
+func (w *world) restart(ctx context.Context, name string, crash bool) {
+	r := w.replicas[name]
+	r.crash = crash
+	r.cancel()
+	time.Sleep(time.Millisecond) // What ends draws no random numbers in between.
+	w.start(ctx, name)
 }
 
 // history is what happened in a world.
@@ -145,11 +184,11 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		always, stop := context.WithCancel(context.WithoutCancel(ctx))
 		w := newWorld(seed)
 		// Clients draw from one source for the process, in any order.
-		w.schedule.Before = rand.Seed //nolint:staticcheck // Clients use it for jitter.
-		w.schedule.Log = func(line string) {
+		w.schedule.Seed = rand.Seed //nolint:staticcheck // Clients use it for jitter.
+		w.schedule.Log = func(line func() string) {
 			h.turns++
 			if trace != nil {
-				trace(line)
+				trace(line())
 			}
 		}
 		go w.schedule.Run(always)
@@ -158,6 +197,7 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		}
 		w.createFleet(ctx)
 		w.start(ctx, "one")
+		time.Sleep(time.Millisecond) // Timers of the same instant fire in any order.
 		w.start(ctx, "two")
 		for _, s := range script {
 			time.Sleep(s.after)

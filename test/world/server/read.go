@@ -283,11 +283,15 @@ func (s *Server) Forget() {
 	s.log, s.forgotten = nil, s.revision
 }
 
-// CloseWatches ends all open watches.
+// CloseWatches ends all open watches, in a schedule one after another.
 func (s *Server) CloseWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watches {
+		if w.request.client != nil {
+			w.request.client.end(w)
+			continue
+		}
 		_ = w.out.Close()
 	}
 }

@@ -21,10 +21,10 @@ type Schedule struct {
 	// Faults says what happens to a request; nil for nothing special. It is called once for each
 	// request, in the order of the schedule.
 	Faults func(client string, r *http.Request) Fault
-	// Before is called before each turn, with a random number; nil for nothing.
-	Before func(random int64)
-	// Log is called with each turn; nil for no log.
-	Log func(line string)
+	// Seed is called with a random number before a client gets something; nil for nothing.
+	Seed func(random int64)
+	// Log is called after each turn; nil for no log. The line is made only if it is used.
+	Log func(line func() string)
 
 	// slow is a latency that is added to each request; 0 for none.
 	slow time.Duration
@@ -87,19 +87,22 @@ func (s *Schedule) Run(ctx context.Context) {
 		time.Sleep(settle)
 		next, wait := s.next()
 		if next != nil {
-			if s.Before != nil {
-				s.Before(s.random.Int64())
-			}
 			outcome := next.run()
 			s.mu.Lock()
 			next.done = true
 			s.mu.Unlock()
 			if s.Log != nil {
-				s.Log(time.Now().UTC().Format("15:04:05.000000 ") + next.label + outcome)
+				s.Log(func() string { return time.Now().UTC().Format("15:04:05.000000 ") + next.label + outcome })
 			}
 		} else if !s.wait(ctx, wait) {
 			return
 		}
+	}
+}
+
+func (s *Schedule) seed() {
+	if s.Seed != nil {
+		s.Seed(s.random.Int64())
 	}
 }
 
@@ -251,6 +254,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		switch {
 		case t.isCut() || fault.LostBefore || r.Context().Err() != nil:
+			t.schedule.seed()
 			answers <- answer{nil, ErrLost}
 			return " lost"
 		}
@@ -264,6 +268,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			if fault.LostAfter || t.isCut() {
 				got = answer{nil, ErrLost}
 			}
+			t.schedule.seed()
 			answers <- got
 			return ""
 		}}
@@ -277,8 +282,18 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-t.schedule.ended:
 		return nil, ErrLost
 	case <-r.Context().Done():
+		time.Sleep(settle) // Other contexts that end in this instant end before the caller goes on.
 		return nil, r.Context().Err()
 	}
+}
+
+// end schedules the end of a watch. Events that arrive after it are lost.
+func (t *Transport) end(w *watch) {
+	t.schedule.add(&turn{label: fmt.Sprintf("%s watch %s ends", t.client, pathOf(w.request.http)), run: func() string {
+		t.schedule.seed()
+		_ = w.out.Close()
+		return ""
+	}})
 }
 
 // deliver schedules an event of a watch, after the one before it.
@@ -286,6 +301,7 @@ func (t *Transport) deliver(w *watch, what string, text []byte) *turn {
 	event := &turn{label: fmt.Sprintf("%s watch %s %s", t.client, pathOf(w.request.http), what), after: w.last}
 	event.run = func() string {
 		if !t.isCut() {
+			t.schedule.seed()
 			w.out.write(text)
 		}
 		return ""

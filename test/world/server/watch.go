@@ -26,6 +26,9 @@ func newStream(ctx context.Context) *stream {
 func (b *stream) write(data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
 	b.buffer = append(b.buffer, data...)
 	b.wake.Broadcast()
 }
