@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -29,13 +28,13 @@ func (w *world) column(key types.NamespacedName) (Column, error) {
 	if e := w.columns[key]; e != nil && e.decided {
 		return e.column, nil
 	}
-	return columnOf(key, w.names, make([]byte, len(w.names)), published(subject), nil, "", errDeciding), nil
+	return columnOf(key, w.names, make([]byte, len(w.names)), published(subject), recordedTarget(subject), "", errDeciding), nil
 }
 
 // answeredColumn returns the cells of one Placement as the controller has answered.
 func (w *world) answeredColumn(r *remote, subject *framework.Subject) Column {
 	key, has := subject.Key(), published(subject)
-	cells, wants := bytes.Repeat([]byte{noCandidate}, len(w.names)), has
+	cells := bytes.Repeat([]byte{noCandidate}, len(w.names))
 	report, err := r.outline(key)
 	if err == nil && report.Answer != nil {
 		mark := func(names []string, as byte) {
@@ -49,25 +48,8 @@ func (w *world) answeredColumn(r *remote, subject *framework.Subject) Column {
 			mark(w.names, unknown)
 		}
 		w.fill(mark, report)
-		if wants = target(report, has); report.Pending != nil {
-			wants = w.pendingTarget(key, has)
-		}
 	}
-	return columnOf(key, w.names, cells, has, wants, skippedOf(report), err)
-}
-
-// pendingTarget returns the clusters that the open change selects. Answers of the controller do not
-// list them.
-func (w *world) pendingTarget(key types.NamespacedName, has []string) []string {
-	record := changes.History(w.inventory.Subject(key).Records).Open()
-	if record == nil {
-		return has
-	}
-	added, removed, err := changes.Lists(record)
-	if err != nil {
-		return has
-	}
-	return changes.Sorted(append(slices.Clone(changes.Minus(has, removed)), added...))
+	return columnOf(key, w.names, cells, has, recordedTarget(subject), skippedOf(report), err)
 }
 
 func skippedOf(r *simulator.Report) string {
@@ -97,20 +79,6 @@ func (w *world) fill(mark func([]string, byte), r *simulator.Report) {
 			mark([]string{v.Cluster}, feasible)
 		}
 	}
-}
-
-// target returns the clusters that the decision selects, sorted. Without a decision they are the
-// published ones.
-func target(r *simulator.Report, published []string) []string {
-	if r.Pending != nil {
-		kept := changes.Minus(published, changes.Sorted(r.Pending.Removed))
-		return changes.Sorted(append(slices.Clone(kept), r.Pending.Added...))
-	}
-	var names []string
-	for _, page := range r.Decisions {
-		names = append(names, page.Clusters...)
-	}
-	return changes.Sorted(names)
 }
 
 // scores returns the scores of the candidates of one Placement.
@@ -145,12 +113,7 @@ func (w *world) cell(placement, cluster string, a answer) (*Cell, error) {
 		c.Note = "The Placement is not decided: it is " + report.Skipped + "."
 		return c, nil
 	}
-	if row, _ := w.placementRow(subject.Key()); report.Pending != nil {
-		shown := *report
-		shown.Pending = pendingAsRecorded(report.Pending, row.Change)
-		report = &shown
-	}
-	c.Pending = pendingOf(report, has, cluster)
+	c.Pending = pendingText(w.pending(subject, report), cluster)
 	c.Spread = w.spread(subject.Placement, report, has, cluster)
 	switch i := slices.IndexFunc(report.Verdicts, func(v framework.ClusterVerdict) bool { return v.Cluster == cluster }); {
 	case i >= 0:
@@ -170,22 +133,6 @@ func (w *world) cell(placement, cluster string, a answer) (*Cell, error) {
 		}
 	}
 	return c, nil
-}
-
-// pendingOf returns why a change of a cluster is not published; empty if it does not change.
-func pendingOf(r *simulator.Report, has []string, cluster string) string {
-	selects, had := slices.Contains(target(r, has), cluster), slices.Contains(has, cluster)
-	switch p := r.Pending; {
-	case p != nil && p.StateOf(cluster) != "":
-		return p.StateOf(cluster) + ". " + p.Message
-	case selects == had:
-		return ""
-	case p != nil:
-		return p.Message
-	case selects:
-		return "It would be added, and is not on the pages yet."
-	}
-	return "It would be removed, and is still on the pages."
 }
 
 // spread counts the selected clusters by domain.

@@ -180,6 +180,8 @@ type columnDecision struct {
 	rows  []int32
 	entry *columnEntry
 	drops int
+	// isWhatIf is that of the world.
+	isWhatIf bool
 
 	// The results: in cells, firstPlugin is the first of plugins.
 	cells   []byte
@@ -205,8 +207,10 @@ func (w *world) beginColumn(key types.NamespacedName) (*columnDecision, error) {
 		e = &columnEntry{}
 		w.columns[key] = e
 	}
-	has := published(subject)
-	return &columnDecision{key: key, taken: local, has: has, wants: has, names: w.names, rows: w.rows, entry: e, drops: e.drops, err: err}, nil
+	return &columnDecision{
+		key: key, taken: local, has: published(subject), wants: recordedTarget(subject), names: w.names, rows: w.rows, entry: e, drops: e.drops,
+		isWhatIf: w.isWhatIf, err: err,
+	}, nil
 }
 
 // decide fills the results.
@@ -226,7 +230,7 @@ func (d *columnDecision) decide(ctx context.Context) {
 		for _, c := range a.Feasible {
 			set(c.Index, feasible)
 		}
-		if a.Target != nil {
+		if d.isWhatIf && a.Target != nil {
 			d.wants = slices.Clone(a.Target.Clusters)
 		}
 	})
@@ -250,8 +254,8 @@ func (w *world) storeColumn(d *columnDecision) {
 	d.entry.decided, d.entry.current = true, d.err == nil && d.entry.drops == d.drops
 }
 
-// columnOf returns a column with the published clusters, and what the decision would change, beside
-// the other cells.
+// columnOf returns a column with the published clusters, and what the open change or a what-if would
+// change, beside the other cells.
 func columnOf(key types.NamespacedName, names []string, cells []byte, has, wants []string, skipped string, err error) Column {
 	mark := func(of []string, as byte) {
 		for _, name := range of {
@@ -264,7 +268,7 @@ func columnOf(key types.NamespacedName, names []string, cells []byte, has, wants
 	switch {
 	case err != nil:
 		// An error of one Placement must not hide the others. What is published is known.
-		c.Note, wants = err.Error(), has
+		c.Note = err.Error()
 		mark(names, unknown)
 	case skipped != "":
 		c.Note = "The Placement is not decided: it is " + skipped + "."

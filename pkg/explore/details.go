@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 // placement returns the details of a Placement, without its events and actions.
@@ -43,29 +42,19 @@ func (w *world) placement(name string, a answer) (*PlacementDetails, error) {
 		}
 	}
 	report := a.report
+	d.Pending = w.pending(subject, report)
 	switch {
 	case a.err != nil:
 		d.Note = a.err.Error()
 	case report.Answer == nil:
 		d.Note = "The Placement is not decided: it is " + report.Skipped + "."
 	default:
-		d.Pending, d.Intents = pendingAsRecorded(report.Pending, row.Change), report.Intents
+		d.Intents = report.Intents
 		for _, c := range report.Counts {
 			d.Counts = append(d.Counts, ReasonCount{Text: berthv1alpha1.CountText(c.Reason), Count: int(c.Clusters)})
 		}
 	}
 	return d, nil
-}
-
-// pendingAsRecorded returns a change that is not published with the message of its record: only the
-// controller knows how long clusters have been ready.
-func pendingAsRecorded(p *simulator.Pending, open *ChangeRow) *simulator.Pending {
-	if p == nil || open == nil || open.Message == "" {
-		return p
-	}
-	shown := *p
-	shown.Message = open.Message
-	return &shown
 }
 
 func yamlOf(object any) string {

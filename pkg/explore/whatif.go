@@ -123,6 +123,13 @@ func (w *whatIf) get() *WhatIf {
 	return new(w.result)
 }
 
+// newWhatIfWorld returns the state after the edits of a what-if.
+func newWhatIfWorld(after *simulator.Simulator, now time.Time) *fixedWorld {
+	w := newWorld(after.Inventory(), simulated{after}, func() time.Time { return now })
+	w.isWhatIf = true
+	return newFixedWorld(w)
+}
+
 func (w *whatIf) progress(done, all int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +146,7 @@ func (w *whatIf) run(
 	err := withSlots(ctx, slots, func() error {
 		result, after, err := compare()
 		if err == nil {
-			comparison, shown = result, newFixedWorld(newWorld(after.Inventory(), simulated{after}, func() time.Time { return now }))
+			comparison, shown = result, newWhatIfWorld(after, now)
 		}
 		return err
 	})

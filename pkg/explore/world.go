@@ -46,6 +46,9 @@ type attempter interface {
 type world struct {
 	inventory *inventory.Inventory
 	decider   decider
+	// isWhatIf is true after the edits of a what-if: then the engine decides what would change.
+	// Otherwise records do.
+	isWhatIf bool
 	// now returns the time of the state.
 	now func() time.Time
 	// notRecorded returns why the spec of a Placement is unknown; nil except in the past.
