@@ -41,7 +41,7 @@ CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/annotations.yaml ad
 	multicluster/role.yaml multicluster/crd.yaml reporter/role.yaml explore/deployment.yaml explore/service.yaml generator/deployment.yaml generator/role.yaml generator/service.yaml generator-argocd/role.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
 
 # The folders with files that make manifests generates.
-GENERATED := api config docs/plugins docs/reference pkg/explore/page/states.js charts
+GENERATED := api config docs/plugins docs/reference pkg/explore/page/states.js pkg/explore/page/types.js charts
 
 # Tests start the API server in KUBEBUILDER_ASSETS if that is set, else the one built here; the garbage collector and kubectl are always built here.
 HUB := bin/hub/etcd bin/hub/kube-apiserver bin/hub/gc bin/hub/kubectl

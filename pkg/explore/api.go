@@ -11,6 +11,9 @@ import (
 type Session struct {
 	// User is the name of the viewer, as the hub knows it; empty if the hub does not say.
 	User string `json:"user,omitempty"`
+	// Hub is the address of the hub; empty with a recording only. Context is that of the kubeconfig.
+	Hub     string `json:"hub,omitempty"`
+	Context string `json:"context,omitempty"`
 	// CSRF must be sent as header X-Berth-CSRF with each POST.
 	CSRF string `json:"csrf"`
 	// Live is false if there is no hub, only a recording.
@@ -35,6 +38,8 @@ type Fleet struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Missing are the permissions that the viewer lacks, in words, such as "list managedclusters".
 	Missing []string `json:"missing,omitempty"`
+	// SetsNotKnown is true if the viewer may not list cluster sets or clusters.
+	SetsNotKnown bool `json:"setsNotKnown,omitempty"`
 	// Rows counts the changes of the names of clusters. Cells with the same number are in the order
 	// of Clusters.
 	Rows       int64          `json:"rows"`
@@ -65,7 +70,9 @@ const (
 
 // ClusterRow is one cluster.
 type ClusterRow struct {
-	Name   string            `json:"name"`
+	Name string `json:"name"`
+	// Sets are the cluster sets that have the cluster: first the one that it belongs to exclusively,
+	// then those with a selector, then default and global, which have clusters without another.
 	Sets   []string          `json:"sets,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	// Available is the status of the condition ManagedClusterConditionAvailable: True, False or
@@ -74,7 +81,10 @@ type ClusterRow struct {
 	Drained   bool   `json:"drained,omitempty"`
 	Taints    int    `json:"taints,omitempty"`
 	// Decisions is the number of Placements whose published decision has the cluster.
-	Decisions int `json:"decisions,omitempty"`
+	Decisions int    `json:"decisions,omitempty"`
+	Version   string `json:"version,omitempty"`
+	// Usage is CPU and memory, without the capacity.
+	Usage []Resource `json:"usage,omitempty"`
 }
 
 // PlacementRow is one Placement.

@@ -101,7 +101,6 @@ type ClusterDetails struct {
 	TaintList  []Taint     `json:"taintList,omitempty"`
 	Resources  []Resource  `json:"resources,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
-	Version    string      `json:"version,omitempty"`
 	// SelectedBy are the Placements that have the cluster, OpenChanges those whose open change adds
 	// or removes it.
 	SelectedBy  []string       `json:"selectedBy"`

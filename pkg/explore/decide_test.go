@@ -260,7 +260,7 @@ func TestStreamsOfViewer(t *testing.T) {
 		if _, w := open(); w == nil || w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || w.Body.String() != `{"error":"`+text+`"}` {
 			t.Errorf("one more stream gets %+v", w)
 		}
-		if got := s.session(s.viewer).NoStream; got != text {
+		if got := s.session(t.Context(), s.viewer).NoStream; got != text {
 			t.Errorf("the session says %q", got)
 		}
 		ends[0]()

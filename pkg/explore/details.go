@@ -129,8 +129,10 @@ func (w *world) cluster(name string) (*ClusterDetails, error) {
 		}
 		d.TaintList = append(d.TaintList, shown)
 	}
-	d.Conditions, d.Version = conditionsInWords(c.Status.Conditions), c.Status.Version.Kubernetes
-	d.Resources = resourcesOf(fleet, c)
+	d.Conditions = conditionsInWords(c.Status.Conditions)
+	for _, name := range resourceNames(c) {
+		d.Resources = append(d.Resources, resourceOf(fleet, c, name))
+	}
 	return d, nil
 }
 
@@ -167,30 +169,26 @@ func evictionText(e *framework.Eviction, now time.Time) string {
 	return "removed"
 }
 
-// resourcesOf returns the resources of a cluster with what is requested of them.
-func resourcesOf(fleet *framework.Fleet, c *framework.Cluster) []Resource {
-	names := map[v1alpha1.ResourceName]bool{}
-	for name := range c.Status.Capacity {
-		names[name] = true
+// resourceNames returns the names of the resources that a cluster reports, sorted.
+func resourceNames(c *framework.Cluster) []v1alpha1.ResourceName {
+	names := maps.Clone(c.Status.Capacity)
+	if names == nil {
+		names = v1alpha1.ResourceList{}
 	}
-	for name := range c.Status.Allocatable {
-		names[name] = true
+	maps.Copy(names, c.Status.Allocatable)
+	return slices.Sorted(maps.Keys(names))
+}
+
+// resourceOf returns a resource of a cluster with what is requested of it.
+func resourceOf(fleet *framework.Fleet, c *framework.Cluster, name v1alpha1.ResourceName) Resource {
+	r := Resource{Name: string(name), Requested: requestedOf(fleet, c.Index, name)}
+	if q, ok := c.Status.Capacity[name]; ok {
+		r.Capacity = q.String()
 	}
-	var all []Resource
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		r := Resource{Name: string(name)}
-		if q, ok := c.Status.Capacity[name]; ok {
-			r.Capacity = q.String()
-		}
-		if q, ok := c.Status.Allocatable[name]; ok {
-			r.Allocatable = q.String()
-		}
-		if requested := requestedOf(fleet, c.Index, name); requested != "" {
-			r.Requested = requested
-		}
-		all = append(all, r)
+	if q, ok := c.Status.Allocatable[name]; ok {
+		r.Allocatable = q.String()
 	}
-	return all
+	return r
 }
 
 // keyOf reads NAMESPACE/NAME.

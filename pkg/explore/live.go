@@ -231,6 +231,10 @@ func (l *LiveWorld) mark(old, object client.Object) {
 			l.dirty.names = true
 		}
 	case *v1alpha1.ManagedClusterSetBinding, *berthv1alpha1.DisruptionPolicy, *berthv1alpha1.SelectionPolicy:
+		// A SelectionPolicy says what is requested of clusters.
+		if _, requests := known.(*berthv1alpha1.SelectionPolicy); requests {
+			l.dirty.allRows = true
+		}
 		for placement := range l.placements {
 			if placement.Namespace == key.Namespace {
 				l.dirty.placements[placement] = true
@@ -271,7 +275,7 @@ func (l *LiveWorld) fleet() *Fleet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := &Fleet{
-		Version: l.version, At: time.Now(), Hub: l.state, Namespace: l.scope.namespace, Missing: l.scope.missing, Rows: l.rows,
+		Version: l.version, At: time.Now(), Hub: l.state, Namespace: l.scope.namespace, Missing: l.scope.missing, SetsNotKnown: !l.scope.knowsSets(), Rows: l.rows,
 		Clusters: make([]ClusterRow, 0, len(l.clusters)), Placements: make([]PlacementRow, 0, len(l.placements)), Changes: l.changes,
 	}
 	for _, name := range l.world.names {

@@ -107,7 +107,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path s
 	case r.Method == http.MethodPost:
 		s.post(w, r, v, path)
 	case path == "api/session":
-		reply(w, r, func() (any, error) { return s.session(v), nil })
+		reply(w, r, func() (any, error) { return s.session(r.Context(), v), nil })
 	case path == "api/events":
 		shown, err := v.worldOf(r.Context(), "", r.URL.Query().Get("ns"))
 		if err != nil {
@@ -128,8 +128,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path s
 	}
 }
 
-func (s *Server) session(v *Viewer) *Session {
-	session := &Session{User: v.User, CSRF: v.CSRF, Live: v.Live != nil, Recording: v.past != nil}
+func (s *Server) session(ctx context.Context, v *Viewer) *Session {
+	session := &Session{User: v.userName(ctx), Hub: v.Hub, Context: v.Context, CSRF: v.CSRF, Live: v.Live != nil, Recording: v.past != nil}
 	if v.streams.Load() >= maxStreams {
 		session.NoStream = errStreams.Error()
 	}

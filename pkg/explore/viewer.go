@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -24,12 +27,19 @@ type Viewer struct {
 	// Client has the viewer's permissions; nil with a recording only. It must know the kinds of
 	// events.k8s.io/v1.
 	Client client.Client
-	// User is the viewer's name; may be empty.
+	// User is the viewer's name; empty if the hub has to be asked.
 	User string
+	// Hub is the address of the hub and Context that of the kubeconfig; both may be empty.
+	Hub, Context string
 	// CSRF is what a POST request must repeat.
 	CSRF string
 
 	options simulator.Options
+	// asked is the name that the hub answered.
+	asked struct {
+		sync.Mutex
+		name string
+	}
 	// slots bounds the comparisons of whole fleets.
 	slots       chan struct{}
 	past        *past
@@ -39,6 +49,27 @@ type Viewer struct {
 	namespaces  namespaceWorlds
 	// streams is how many pages of the viewer follow the hub.
 	streams atomic.Int32
+}
+
+// userTimeout is how long the page waits for the name of the viewer.
+const userTimeout = 2 * time.Second
+
+// userName returns the viewer's name as the hub knows it; empty if the hub does not say.
+func (v *Viewer) userName(ctx context.Context) string {
+	if v.User != "" || v.Client == nil {
+		return v.User
+	}
+	v.asked.Lock()
+	defer v.asked.Unlock()
+	if v.asked.name == "" {
+		ctx, cancel := context.WithTimeout(ctx, userTimeout)
+		defer cancel()
+		review := &authenticationv1.SelfSubjectReview{}
+		if v.Client.Create(ctx, review) == nil {
+			v.asked.name = review.Status.UserInfo.Username
+		}
+	}
+	return v.asked.name
 }
 
 // maxStreams is how many pages of one viewer may follow the hub at a time.
@@ -90,6 +121,7 @@ func newFollowingViewer(ctx context.Context, o simulator.Options, f Follower, di
 		return nil, err
 	}
 	v := NewViewer(o, live, c, dir)
+	v.Hub, v.Context = f.Config.Host, f.Context
 	context.AfterFunc(ctx, v.close)
 	v.namespaces.ctx = ctx
 	v.namespaces.follow = func(ctx context.Context, l *LiveWorld, namespace string) {

@@ -46,6 +46,8 @@ var errScope = errors.New("the permissions of the viewer changed")
 // Follower follows a hub with the credentials of one viewer.
 type Follower struct {
 	Config *rest.Config
+	// Context is that of the kubeconfig; may be empty.
+	Context string
 	// Namespace is the one to show if the viewer may not list all.
 	Namespace string
 	// Queues returns the objects of the queues; nil without any.

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,10 +182,11 @@ func (w *world) clusterRow(fleet *framework.Fleet, sets []*framework.ClusterSet,
 	if c == nil {
 		return row
 	}
-	row.Labels, row.Drained, row.Taints = c.Labels, c.Drained(), len(c.Spec.Taints)
-	for _, set := range sets {
-		if set.Members.Has(c.Index) {
-			row.Sets = append(row.Sets, set.Name)
+	row.Labels, row.Drained, row.Taints, row.Version = c.Labels, c.Drained(), len(c.Spec.Taints), c.Status.Version.Kubernetes
+	row.Sets = setsOf(sets, c)
+	for _, name := range []v1alpha1.ResourceName{v1alpha1.ResourceCPU, v1alpha1.ResourceMemory} {
+		if r := resourceOf(fleet, c, name); r.Allocatable != "" || r.Requested != "" {
+			row.Usage = append(row.Usage, Resource{Name: r.Name, Allocatable: r.Allocatable, Requested: r.Requested})
 		}
 	}
 	for _, condition := range c.Status.Conditions {
@@ -193,6 +195,35 @@ func (w *world) clusterRow(fleet *framework.Fleet, sets []*framework.ClusterSet,
 		}
 	}
 	return row
+}
+
+// setsOf returns the names of the sets that have a cluster, in the order of ClusterRow.Sets.
+func setsOf(sets []*framework.ClusterSet, c *framework.Cluster) []string {
+	rank := func(set *framework.ClusterSet) int {
+		switch {
+		case set.Name == v1alpha1.GlobalManagedClusterSetName:
+			return 3
+		case set.Name == v1alpha1.DefaultManagedClusterSetName:
+			return 2
+		case set.Selector != nil:
+			return 1
+		}
+		return 0
+	}
+	var having []*framework.ClusterSet
+	for _, set := range sets {
+		if set.Members.Has(c.Index) {
+			having = append(having, set)
+		}
+	}
+	slices.SortFunc(having, func(a, b *framework.ClusterSet) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	})
+	var names []string
+	for _, set := range having {
+		names = append(names, set.Name)
+	}
+	return names
 }
 
 // placementRow returns the row of one Placement; false if it does not exist.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,7 +197,12 @@ func (o *exploreOptions) viewer(ctx context.Context, options simulator.Options) 
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	return explore.NewFollowingViewer(ctx, options, explore.Follower{Config: cfg, Namespace: namespace, Queues: o.readQueues}, o.recording)
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	follower := explore.Follower{Config: cfg, Context: cmp.Or(o.hub.context, raw.CurrentContext), Namespace: namespace, Queues: o.readQueues}
+	return explore.NewFollowingViewer(ctx, options, follower, o.recording)
 }
 
 // readQueues returns the objects of the queues, if Placements have one.

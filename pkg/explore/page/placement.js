@@ -1,6 +1,6 @@
 // The details of a Placement: what it wants, what it has, and what happens to it.
 /** @import {Content} from "./dom.js" */
-/** @import {ChangeRow, Group, HubEvent, Pending, PlacementDetails, Policy, ReasonCount, Resilience} from "./types.js" */
+/** @import {ChangeRow, Group, Event as HubEvent, Pending, PlacementDetails, Policy, ReasonCount, Resilience} from "./types.js" */
 import { actionButtons } from "./actions.js";
 import { get, session } from "./api.js";
 import { make, plural, since, stateMark, table, visible } from "./dom.js";

@@ -37,6 +37,7 @@ func generate(root string) (map[string]string, error) {
 		"docs/plugins/README.md": plugins,
 		"docs/reference/api.md":  api, "docs/reference/configuration.md": configuration, "docs/reference/command-line.md": commandLinePage(),
 		"docs/reference/features.md": featuresPage(), "docs/reference/states.md": statesPage(), "pkg/explore/page/states.js": statesModule(),
+		"pkg/explore/page/types.js": typesModule(),
 	}, nil
 }
 
