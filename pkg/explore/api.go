@@ -11,7 +11,7 @@ import (
 type Session struct {
 	// User is the name of the viewer, as the hub knows it; empty if the hub does not say.
 	User string `json:"user,omitempty"`
-	// Hub is the address of the hub; empty with a recording only. Context is that of the kubeconfig.
+	// Hub is the address of the hub; empty with a recording only. Context is the kubeconfig's.
 	Hub     string `json:"hub,omitempty"`
 	Context string `json:"context,omitempty"`
 	// CSRF must be sent as header X-Berth-CSRF with each POST.
@@ -71,8 +71,8 @@ const (
 // ClusterRow is one cluster.
 type ClusterRow struct {
 	Name string `json:"name"`
-	// Sets are the cluster sets that have the cluster: first the one that it belongs to exclusively,
-	// then those with a selector, then default and global, which have clusters without another.
+	// Sets are the cluster sets that have the cluster: first the exclusive one, then those with a
+	// selector, then default and global.
 	Sets   []string          `json:"sets,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	// Available is the status of the condition ManagedClusterConditionAvailable: True, False or

@@ -33,8 +33,8 @@ func TestOrderOfSets(t *testing.T) {
 	}
 }
 
-// TestSetsNotKnown: a viewer who may not list cluster sets, or clusters, does not know in which sets
-// clusters are.
+// TestSetsNotKnown: a viewer who may not list cluster sets, or clusters, does not know in which
+// sets clusters are.
 func TestSetsNotKnown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lacks string

@@ -254,8 +254,8 @@ func (w *world) storeColumn(d *columnDecision) {
 	d.entry.decided, d.entry.current = true, d.err == nil && d.entry.drops == d.drops
 }
 
-// columnOf returns a column with the published clusters, and what the open change or a what-if would
-// change, beside the other cells.
+// columnOf returns a column with the published clusters, and what the open change or a what-if
+// would change, beside the other cells.
 func columnOf(key types.NamespacedName, names []string, cells []byte, has, wants []string, skipped string, err error) Column {
 	mark := func(of []string, as byte) {
 		for _, name := range of {

@@ -31,7 +31,8 @@ func recordedChange(subject *framework.Subject) *simulator.Pending {
 }
 
 // pending returns the change of a Placement that is not published, or not in full; nil if there is
-// none. The report adds how far each cluster is. After a what-if, the change is that of the decision.
+// none. The report adds how far each cluster is. After a what-if, the change is that of the
+// decision.
 func (w *world) pending(subject *framework.Subject, report *simulator.Report) *simulator.Pending {
 	var decided *simulator.Pending
 	if report != nil {

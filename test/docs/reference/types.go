@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/pkg/explore"
 )
 
-// requests and answers are the types that the server of berth explore reads from its page, and sends
-// to it. Others are found through them.
+// requests and answers are the types that the server of berth explore reads from its page, and
+// sends to it. Others are found through them.
 var (
 	requests = []any{explore.ActRequest{}, explore.WhatIfRequest{}}
 	answers  = []any{
