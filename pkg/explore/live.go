@@ -230,16 +230,11 @@ func (l *LiveWorld) mark(old, object client.Object) {
 			r.forget(key)
 			l.dirty.names = true
 		}
-	case *v1alpha1.ManagedClusterSetBinding, *berthv1alpha1.DisruptionPolicy, *berthv1alpha1.SelectionPolicy:
-		// A SelectionPolicy says what is requested of clusters.
-		if _, requests := known.(*berthv1alpha1.SelectionPolicy); requests {
-			l.dirty.allRows = true
-		}
-		for placement := range l.placements {
-			if placement.Namespace == key.Namespace {
-				l.dirty.placements[placement] = true
-			}
-		}
+	case *berthv1alpha1.SelectionPolicy:
+		l.dirty.allRows = true // It says what is requested of clusters.
+		l.markNamespace(o.Namespace)
+	case *v1alpha1.ManagedClusterSetBinding, *berthv1alpha1.DisruptionPolicy:
+		l.markNamespace(key.Namespace)
 	case *berthv1alpha1.PlacementChange:
 		l.dirty.changes = true
 		l.markPlacement(key.Namespace, o.Spec.Placement)
@@ -248,6 +243,15 @@ func (l *LiveWorld) mark(old, object client.Object) {
 	case *v1alpha1.PlacementDecision:
 		l.markPage(old)
 		l.markPage(object)
+	}
+}
+
+// markNamespace notes that all Placements of a namespace may look different.
+func (l *LiveWorld) markNamespace(namespace string) {
+	for placement := range l.placements {
+		if placement.Namespace == namespace {
+			l.dirty.placements[placement] = true
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/explore"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
@@ -31,7 +32,7 @@ var _ = Describe("The live state", func() {
 		Eventually(func(g Gomega) string { return get[explore.Fleet](g, p, "api/fleet").Hub.State }).WithContext(ctx).Should(Equal(explore.Connected))
 		events := follow(p, get[explore.Fleet](Default, p, "api/fleet").Version)
 		Expect(hub.Create(ctx, fixture.Placement("green", "two").Number(2).Obj())).To(Succeed())
-		Eventually(events.placement).WithContext(ctx).WithArguments("green/two").Should(HaveField("States", Equal([]string{explore.StateSatisfied})))
+		Eventually(events.placement).WithContext(ctx).WithArguments("green/two").Should(HaveField("States", Equal([]changes.StateName{changes.StateSatisfied})))
 		Expect(events.placement("green/two").Selected).To(Equal(2))
 		column := get[explore.Columns](Default, p, "api/columns?placement=green/two").Columns[0]
 		Expect(strings.Count(column.Cells, "1")).To(Equal(2))

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/explore"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
@@ -73,7 +74,7 @@ var _ = Describe("A server for many viewers", func() {
 		admin.post(explore.ActRequest{Verb: "evict", Placement: "shop/web", Cluster: "shop-1", Confirmed: true}, http.StatusOK)
 		Eventually(one.column).WithContext(ctx).WithArguments("shop/web").Should(HaveField("Cells", MatchRegexp("^[A-Z]11$")))
 		Expect(admin.post(explore.ActRequest{Verb: "suspend", Placement: "shop/web", Confirmed: true}, http.StatusOK)).To(ContainSubstring("suspended"))
-		Eventually(one.fleet).WithContext(ctx).Should(HaveField("Placements", ConsistOf(HaveField("States", ContainElement(explore.StateFrozen)))))
+		Eventually(one.fleet).WithContext(ctx).Should(HaveField("Placements", ConsistOf(HaveField("States", ContainElement(changes.StateSuspended)))))
 
 		By("a user without permission to ask for explanations")
 		silent := server.of(ctx, "silent", bind("shop", reader(ctx)))
