@@ -180,28 +180,21 @@ func publicationOf(p *actions.Prepared) (comparison *simulator.Comparison, note 
 func effectOn(
 	ctx context.Context, objects simulator.Objects, p *actions.Prepared, now time.Time, o simulator.Options,
 ) (comparison *simulator.Comparison, refusal, err error) {
+	edits := []simulator.Edit{{Kind: simulator.EditReplace, Object: p.Object}}
 	if !actions.OnPlacement(p.Verb) {
-		comparison, _, err = compare(ctx, objects, []objectChange{{object: p.Object}}, now, o, nil)
+		comparison, _, err = compare(ctx, objects, edits, now, o, nil)
 		return comparison, nil, err
 	}
 	o.Alone = true
-	before, err := simulator.New(ctx, objects, now, o)
+	w, err := simulator.NewWhatIf(ctx, objects, edits, now, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	// New does not look at ctx.
-	if ctx.Err() != nil {
-		return nil, nil, ctx.Err()
-	}
-	after, err := simulator.New(ctx, objects.Overlay(simulator.Objects{p.Object}, now), now, o)
+	comparison, err = w.Compare(ctx, []types.NamespacedName{p.Placement}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	comparison, err = simulator.CompareOnly(ctx, before, after, []types.NamespacedName{p.Placement}, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	return comparison, p.Check(ctx, after), nil
+	return comparison, p.Check(ctx, w.After), nil
 }
 
 // publication is what the publication of a change does.

@@ -229,24 +229,7 @@ type ActAnswer struct {
 // WhatIfRequest is the body of POST api/what-if: what to change. Nothing is written to the hub.
 type WhatIfRequest struct {
 	// Edits are applied in their order.
-	Edits []Edit `json:"edits"`
-}
-
-// Edit is one change of a what-if. The fields beside Kind depend on it.
-type Edit struct {
-	// Kind is taint, drain, label, lose or number.
-	Kind string `json:"kind"`
-	// Cluster is for taint, drain and label.
-	Cluster string `json:"cluster,omitempty"`
-	// Key and Value are the label or taint; for lose, the label whose clusters are lost. Effect is
-	// that of a taint. Remove removes the label or taint.
-	Key    string `json:"key,omitempty"`
-	Value  string `json:"value,omitempty"`
-	Effect string `json:"effect,omitempty"`
-	Remove bool   `json:"remove,omitempty"`
-	// Placement and Number are for number; null means all clusters that qualify.
-	Placement string `json:"placement,omitempty"`
-	Number    *int32 `json:"number,omitempty"`
+	Edits []simulator.Edit `json:"edits"`
 }
 
 // WhatIf is the result of a what-if: the answer to POST api/what-if, and to GET

@@ -5,15 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -50,7 +44,7 @@ type whatIf struct {
 }
 
 // start begins a what-if on the state of a world. slots bounds the comparisons.
-func (all *whatIfs) start(v anyWorld, o simulator.Options, edits []Edit, slots chan struct{}) (*WhatIf, error) {
+func (all *whatIfs) start(v anyWorld, o simulator.Options, edits []simulator.Edit, slots chan struct{}) (*WhatIf, error) {
 	switch {
 	case len(edits) == 0:
 		return nil, fmt.Errorf("edits: %w: there is nothing to change", errInvalid)
@@ -68,8 +62,7 @@ func (all *whatIfs) start(v anyWorld, o simulator.Options, edits []Edit, slots c
 	}); err != nil {
 		return nil, err
 	}
-	changes, err := changesOf(objects, edits, now)
-	if err != nil {
+	if err := checkEdits(objects, edits, now); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), whatIfTimeout)
@@ -89,10 +82,21 @@ func (all *whatIfs) start(v anyWorld, o simulator.Options, edits []Edit, slots c
 	go func() {
 		defer cancel()
 		w.run(ctx, []chan struct{}{all.running, slots}, now, func() (*simulator.Comparison, *simulator.Simulator, error) {
-			return compare(ctx, objects, changes, now, o, w.progress)
+			return compare(ctx, objects, edits, now, o, w.progress)
 		})
 	}()
 	return w.get(), nil
+}
+
+// checkEdits returns the error for a mistake in the request.
+func checkEdits(objects simulator.Objects, edits []simulator.Edit, now time.Time) error {
+	switch _, err := objects.Apply(edits, now); {
+	case errors.Is(err, simulator.ErrNoObject):
+		return fmt.Errorf("%w: %w", errUnknown, err)
+	case err != nil:
+		return fmt.Errorf("edits: %w: %w", errInvalid, err)
+	}
+	return nil
 }
 
 // find returns a what-if by its ID.
@@ -172,38 +176,17 @@ func withSlots(ctx context.Context, slots []chan struct{}, do func() error) erro
 	return do()
 }
 
-// compare decides the Placements that changes affect, without and with them. It returns the state
+// compare decides the Placements that edits affect, without and with them. It returns the state
 // with them, too.
 func compare(
-	ctx context.Context, objects simulator.Objects, changes []objectChange, now time.Time, o simulator.Options, progress func(done, all int),
+	ctx context.Context, objects simulator.Objects, edits []simulator.Edit, now time.Time, o simulator.Options, progress func(done, all int),
 ) (*simulator.Comparison, *simulator.Simulator, error) {
-	before, err := simulator.New(ctx, objects, now, o)
+	w, err := simulator.NewWhatIf(ctx, objects, edits, now, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	// New does not look at ctx.
-	if ctx.Err() != nil {
-		return nil, nil, ctx.Err()
-	}
-	after, err := simulator.New(ctx, objects, now, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, nil, ctx.Err()
-	}
-	var affected []types.NamespacedName
-	for _, c := range changes {
-		if c.deleted {
-			affected = append(affected, after.Delete(c.object)...)
-		} else {
-			affected = append(affected, after.Update(c.object)...)
-		}
-	}
-	slices.SortFunc(affected, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	affected = slices.Compact(affected)
-	comparison, err := simulator.CompareOnly(ctx, before, after, affected, progress)
-	return comparison, after, err
+	comparison, err := w.Compare(ctx, w.Affected, progress)
+	return comparison, w.After, err
 }
 
 // objectsOf returns the objects of an inventory.
@@ -217,103 +200,4 @@ func objectsOf(inv *inventory.Inventory) simulator.Objects {
 		}
 	})
 	return objects
-}
-
-// objectChange is an object that a what-if changes or deletes.
-type objectChange struct {
-	object  client.Object
-	deleted bool
-}
-
-// changesOf applies edits to copies of the objects.
-func changesOf(objects simulator.Objects, edits []Edit, now time.Time) ([]objectChange, error) {
-	e := &editor{now: now, clusters: map[string]*v1alpha1.ManagedCluster{}, placements: map[string]*v1alpha1.Placement{}}
-	for _, c := range simulator.List[*v1alpha1.ManagedCluster](objects) {
-		e.clusters[c.Name] = c
-	}
-	for _, p := range simulator.List[*v1alpha1.Placement](objects) {
-		e.placements[p.Namespace+"/"+p.Name] = p
-	}
-	for i, edit := range edits {
-		if err := e.apply(edit); err != nil {
-			return nil, fmt.Errorf("edits[%d]: %w", i, err)
-		}
-	}
-	return e.result, nil
-}
-
-// editor applies edits, each to the result of those before it.
-type editor struct {
-	now        time.Time
-	clusters   map[string]*v1alpha1.ManagedCluster
-	placements map[string]*v1alpha1.Placement
-	result     []objectChange
-}
-
-func (e *editor) apply(edit Edit) error {
-	switch edit.Kind {
-	case "taint":
-		if problem := simulator.CheckTaint(edit.Key, edit.Effect, edit.Remove); problem != "" {
-			return fmt.Errorf("the taint %q: %w: %s", edit.Key, errInvalid, problem)
-		}
-		taint := v1alpha1.Taint{Key: edit.Key, Value: edit.Value, Effect: v1alpha1.TaintEffect(edit.Effect)}
-		return e.onCluster(edit.Cluster, func(c *v1alpha1.ManagedCluster) { simulator.SetTaint(c, taint, edit.Remove, e.now) })
-	case "drain":
-		taint := v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect}
-		return e.onCluster(edit.Cluster, func(c *v1alpha1.ManagedCluster) { simulator.SetTaint(c, taint, edit.Remove, e.now) })
-	case "label":
-		if problem := simulator.CheckLabel(edit.Key, edit.Value); problem != "" {
-			return fmt.Errorf("the label %q: %w: %s", edit.Key, errInvalid, problem)
-		}
-		return e.onCluster(edit.Cluster, func(c *v1alpha1.ManagedCluster) { simulator.SetLabel(c, edit.Key, edit.Value, edit.Remove) })
-	case "lose":
-		return e.lose(edit.Key, edit.Value)
-	case "number":
-		return e.setNumber(edit.Placement, edit.Number)
-	}
-	return fmt.Errorf("kind: %w: %q is not one of taint, drain, label, lose, number", errInvalid, edit.Kind)
-}
-
-func (e *editor) onCluster(name string, change func(*v1alpha1.ManagedCluster)) error {
-	c := e.clusters[name]
-	if c == nil {
-		return fmt.Errorf("the cluster %q: %w", name, errUnknown)
-	}
-	c = c.DeepCopy()
-	change(c)
-	e.clusters[name] = c
-	e.result = append(e.result, objectChange{object: c})
-	return nil
-}
-
-// lose deletes the clusters with a label.
-func (e *editor) lose(key, value string) error {
-	lost := 0
-	for name, c := range e.clusters {
-		if got, ok := c.Labels[key]; ok && got == value {
-			delete(e.clusters, name)
-			e.result = append(e.result, objectChange{c, true})
-			lost++
-		}
-	}
-	if lost == 0 {
-		return fmt.Errorf("no cluster has the label %s=%s: %w", key, value, errUnknown)
-	}
-	return nil
-}
-
-func (e *editor) setNumber(placement string, number *int32) error {
-	p := e.placements[placement]
-	switch {
-	case p == nil:
-		return fmt.Errorf("the Placement %q: %w", placement, errUnknown)
-	case number != nil && *number < 0:
-		return fmt.Errorf("number: %w: %d is negative", errInvalid, *number)
-	}
-	p = p.DeepCopy()
-	p.Spec.NumberOfClusters = number
-	p.Generation++
-	e.placements[placement] = p
-	e.result = append(e.result, objectChange{object: p})
-	return nil
 }

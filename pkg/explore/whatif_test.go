@@ -40,6 +40,11 @@ func TestWhatIf(t *testing.T) {
 		"a label":                 {`{"kind":"label","cluster":"c1","key":"name","value":"c2"}`, []string{"ns/held 1→1 +c1 −c2"}},
 		"a lost domain":           {`{"kind":"lose","key":"name","value":"c2"}`, []string{"ns/held 1→0 −c2", "ns/two 2→2 +c3 −c2"}},
 		"a number":                {`{"kind":"number","placement":"ns/two","number":3}`, []string{"ns/two 2→3 +c3"}},
+		"a removed cluster":       {`{"kind":"remove","type":"cluster","name":"c2"}`, []string{"ns/held 1→0 −c2", "ns/two 2→2 +c3 −c2"}},
+		"a text": {
+			`{"kind":"replace","text":"{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {name: two, namespace: ns}, spec: {numberOfClusters: 3}}"}`,
+			[]string{"ns/two 2→3 +c3"},
+		},
 		"all": {
 			`{"kind":"number","placement":"ns/two","number":null},{"kind":"drain","cluster":"c1"}`,
 			[]string{"ns/two 2→2 +c3 −c1"},
@@ -85,19 +90,21 @@ func TestWhatIfMistakes(t *testing.T) {
 		code int
 		want string
 	}{
-		"nothing":         {`{"edits":[]}`, 400, "there is nothing to change"},
-		"too many":        {`{"edits":[` + many + `]}`, 400, "101 edits, at most 100"},
-		"a kind":          {`{"edits":[{"kind":"delete"}]}`, 400, `edits[0]: kind: not valid: \"delete\" is not one of`},
-		"a cluster":       {`{"edits":[{"kind":"drain","cluster":"c1"},{"kind":"drain","cluster":"c9"}]}`, 404, `edits[1]: the cluster \"c9\"`},
-		"a Placement":     {`{"edits":[{"kind":"number","placement":"ns/none"}]}`, 404, `the Placement \"ns/none\"`},
-		"a number":        {`{"edits":[{"kind":"number","placement":"ns/two","number":-1}]}`, 400, "-1 is negative"},
-		"no number":       {`{"edits":[{"kind":"number","placement":"ns/two","number":1e99}]}`, 400, "the body: not valid"},
-		"an effect":       {`{"edits":[{"kind":"taint","cluster":"c1","key":"k","effect":"Never"}]}`, 400, `effect \"Never\" is not one of`},
-		"a key":           {`{"edits":[{"kind":"label","cluster":"c1","key":"-","value":"v"}]}`, 400, `the label \"-\"`},
-		"a domain":        {`{"edits":[{"kind":"lose","key":"name","value":"none"}]}`, 404, "no cluster has the label name=none"},
-		"no JSON":         {`edits`, 400, "the body: not valid"},
-		"another field":   {`{"edits":[],"confirmed":true}`, 400, "unknown field"},
-		"more than 64 Ki": {`{"edits":[{"kind":"` + strings.Repeat("a", maxBody) + `"}]}`, 400, "too large"},
+		"nothing":          {`{"edits":[]}`, 400, "there is nothing to change"},
+		"too many":         {`{"edits":[` + many + `]}`, 400, "101 edits, at most 100"},
+		"a kind":           {`{"edits":[{"kind":"delete"}]}`, 400, `edits: not valid: kind: \"delete\" is not one of`},
+		"a cluster":        {`{"edits":[{"kind":"drain","cluster":"c1"},{"kind":"drain","cluster":"c9"}]}`, 404, `there is no ManagedCluster c9`},
+		"a Placement":      {`{"edits":[{"kind":"number","placement":"ns/none"}]}`, 404, `there is no Placement ns/none`},
+		"a number":         {`{"edits":[{"kind":"number","placement":"ns/two","number":-1}]}`, 400, "-1 is negative"},
+		"no number":        {`{"edits":[{"kind":"number","placement":"ns/two","number":1e99}]}`, 400, "the body: not valid"},
+		"an effect":        {`{"edits":[{"kind":"taint","cluster":"c1","key":"k","effect":"Never"}]}`, 400, `effect \"Never\" is not one of`},
+		"a key":            {`{"edits":[{"kind":"label","cluster":"c1","key":"-","value":"v"}]}`, 400, `the label \"-\"`},
+		"a domain":         {`{"edits":[{"kind":"lose","key":"name","value":"none"}]}`, 404, "there is no cluster with label:name=none"},
+		"a removed object": {`{"edits":[{"kind":"remove","type":"placement","name":"ns/none"}]}`, 404, "there is no Placement ns/none"},
+		"no object":        {`{"edits":[{"kind":"replace","text":"{}"}]}`, 400, "edits: not valid: text: "},
+		"no JSON":          {`edits`, 400, "the body: not valid"},
+		"another field":    {`{"edits":[],"confirmed":true}`, 400, "unknown field"},
+		"more than 64 Ki":  {`{"edits":[{"kind":"` + strings.Repeat("a", maxBody) + `"}]}`, 400, "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := askWhatIf(s, tc.body, nil)

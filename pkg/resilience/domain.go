@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -59,6 +60,22 @@ func (k Key) domainOf(c *framework.Cluster) string {
 		return c.Labels[k.name]
 	case kindClaim:
 		return c.Claims[k.name]
+	}
+	return c.Name
+}
+
+// Of returns the domain of an object as domainOf does.
+func (k Key) Of(c *v1alpha1.ManagedCluster) (domain string) {
+	switch k.kind {
+	case kindLabel:
+		return c.Labels[k.name]
+	case kindClaim:
+		for _, claim := range c.Status.ClusterClaims {
+			if claim.Name == k.name {
+				domain = claim.Value
+			}
+		}
+		return domain
 	}
 	return c.Name
 }

@@ -97,16 +97,9 @@ type Misconfigured struct {
 	Before bool `json:"before"`
 }
 
-// Compare decides every Placement on both sides, each with its own snapshot, and returns the
-// differences. It calls progress, unless nil, with the number of Placements done and in total.
-func Compare(ctx context.Context, before, after *Simulator, progress func(done, all int)) (*Comparison, error) {
-	keys := append(before.Placements(), after.Placements()...)
-	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	return CompareOnly(ctx, before, after, slices.Compact(keys), progress)
-}
-
-// CompareOnly is Compare for some Placements, decided in the order of a controller.
-func CompareOnly(ctx context.Context, before, after *Simulator, keys []types.NamespacedName, progress func(done, all int)) (*Comparison, error) {
+// compare decides Placements on both sides, each with its own snapshot, in the order of a
+// controller.
+func compare(ctx context.Context, before, after *Simulator, keys []types.NamespacedName, progress func(done, all int)) (*Comparison, error) {
 	c := &Comparison{Changes: []Change{}, OutOfDate: []OutOfDate{}}
 	c.Summary.Placements = len(keys)
 	for i, key := range after.InQueueOrder(keys) {

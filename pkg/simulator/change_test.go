@@ -3,16 +3,16 @@ package simulator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/api/kinds"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -40,83 +40,76 @@ func shop() Objects {
 	}
 }
 
-// label is an edit of a cluster.
-func label(key, value string) func(c *v1alpha1.ManagedCluster) {
-	return func(c *v1alpha1.ManagedCluster) { c.Labels[key] = value }
+func labelled(cluster, key, value string) []Edit {
+	return []Edit{{Kind: EditLabel, Cluster: cluster, Key: key, Value: value}}
 }
 
+func replaced(objects ...client.Object) (edits []Edit) {
+	for _, object := range objects {
+		edits = append(edits, Edit{Kind: EditReplace, Object: object})
+	}
+	return edits
+}
+
+func removed(kind, name string) []Edit { return []Edit{{Kind: EditRemove, Type: kind, Name: name}} }
+
 func TestCompare(t *testing.T) {
-	edited := func(name string, edit func(c *v1alpha1.ManagedCluster)) func(o Objects) (Objects, error) {
-		return func(o Objects) (Objects, error) { return o.EditCluster(name, edit) }
-	}
-	with := func(add Objects) func(o Objects) (Objects, error) {
-		return func(o Objects) (Objects, error) { return o.Overlay(add, noon), nil }
-	}
-	without := func(kind, namespace, name string) func(o Objects) (Objects, error) {
-		k, known := kinds.Named(kind)
-		if !known {
-			t.Fatalf("unknown kind %s", kind)
-		}
-		return func(o Objects) (Objects, error) { return o.Without(k, namespace, name) }
-	}
 	scheduled, unscheduled := "True AllDecisionsScheduled", "False NotAllDecisionsScheduled"
 	for name, tc := range map[string]struct {
 		hub    func(o *Objects)
-		change func(o Objects) (Objects, error)
+		change []Edit
 		// wantChanges are "placement operation before-after +added -removed; page operation;
 		// condition before > after".
 		wantChanges   []string
 		wantOutOfDate []string
 	}{
-		"nothing":              {change: with(Objects{})},
-		"a label nobody reads": {change: edited("c2", label("tier", "2"))},
-		"a label of more candidates, none of which is wanted": {change: edited("c2", label("gpu", "true"))},
+		"nothing":              {change: replaced()},
+		"a label nobody reads": {change: labelled("c2", "tier", "2")},
+		"a label of more candidates, none of which is wanted": {change: labelled("c2", "gpu", "true")},
 		"a label of an incumbent": {
-			change:      edited("c1", label("gpu", "false")),
+			change:      labelled("c1", "gpu", "false"),
 			wantChanges: []string{"shop/api Updated 1-0 -c1; api-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterMatched"},
 		},
 		"a cluster moves to the set": {
-			change:      edited("c3", label(v1alpha1.ClusterSetLabel, "eu")),
+			change:      labelled("c3", v1alpha1.ClusterSetLabel, "eu"),
 			wantChanges: []string{"shop/web Updated 2-3 +c3; web-decision-1 Updated"},
 		},
 		"a taint": {
-			change: edited("c1", func(c *v1alpha1.ManagedCluster) {
-				c.Spec.Taints = []v1alpha1.Taint{{Key: "down", Effect: v1alpha1.TaintEffectNoSelect}}
-			}),
+			change: []Edit{{Kind: EditTaint, Cluster: "c1", Key: "down", Effect: "NoSelect"}},
 			wantChanges: []string{
 				"shop/api Updated 1-0 -c1; api-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterMatched",
 				"shop/web Updated 2-1 -c1; web-decision-1 Updated",
 			},
 		},
 		"a Placement that wants more than there is": {
-			change: with(Objects{
+			change: replaced(
 				fixture.Placement("shop", "api").Predicate(fixture.MatchLabel("gpu", "true")).Number(2).Obj(),
-			}),
+			),
 			wantChanges: []string{"shop/api Updated 1-1; PlacementSatisfied " + scheduled + " > " + unscheduled},
 		},
 		"a new Placement": {
-			change: with(Objects{fixture.Placement("shop", "new").Obj()}),
+			change: replaced(fixture.Placement("shop", "new").Obj()),
 			wantChanges: []string{"shop/new Created 0-2 +c1 +c2; new-decision-1 Created; " +
 				"PlacementMisconfigured  > False Succeedconfigured; PlacementSatisfied  > " + scheduled},
 		},
 		"a mistake": {
-			change: with(Objects{
+			change: replaced(
 				fixture.Placement("shop", "web").Toleration("", v1alpha1.TolerationOpEqual, "x", "").Obj(),
-			}),
+			),
 			wantChanges: []string{"shop/web Updated 2-2; PlacementMisconfigured False Succeedconfigured > True Misconfigured; " +
 				"PlacementSatisfied " + scheduled + " > False Misconfigured"},
 		},
 		"a cluster less": {
-			change:      without("ManagedCluster", "", "c2"),
+			change:      removed("ManagedCluster", "c2"),
 			wantChanges: []string{"shop/web Updated 2-1 -c2; web-decision-1 Updated"},
 		},
 		"a Placement less": {
-			change: without("Placement", "shop", "web"),
+			change: removed("Placement", "shop/web"),
 			wantChanges: []string{"shop/web Deleted 2-0 -c1 -c2; web-decision-1 Deleted; " +
 				"PlacementMisconfigured False Succeedconfigured > ; PlacementSatisfied " + scheduled + " > "},
 		},
 		"a binding less": {
-			change: without("ManagedClusterSetBinding", "shop", "eu"),
+			change: removed("ManagedClusterSetBinding", "shop/eu"),
 			wantChanges: []string{
 				"shop/api Updated 1-0 -c1; api-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterSetBindings",
 				"shop/web Updated 2-0 -c1 -c2; web-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterSetBindings",
@@ -124,14 +117,14 @@ func TestCompare(t *testing.T) {
 		},
 		"what is not published yet is none of the change": {
 			hub:           func(o *Objects) { *o = (*o)[:len(*o)-1] },
-			change:        edited("c2", label("tier", "2")),
+			change:        labelled("c2", "tier", "2"),
 			wantOutOfDate: []string{"shop/web"},
 		},
 		"a Placement that is left alone": {
 			hub: func(o *Objects) {
 				List[*v1alpha1.Placement](*o)[1].Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
 			},
-			change: without("ManagedCluster", "", "c2"),
+			change: removed("ManagedCluster", "c2"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,11 +132,7 @@ func TestCompare(t *testing.T) {
 			if tc.hub != nil {
 				tc.hub(&hub)
 			}
-			changed, err := tc.change(hub)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := compare(t, hub, changed)
+			c := compared(t, hub, tc.change)
 			var got, outOfDate []string
 			for _, change := range c.Changes {
 				got = append(got, short(change))
@@ -200,7 +189,7 @@ func TestCompareMisconfigured(t *testing.T) {
 		return fixture.Placement("shop", name).Toleration("", v1alpha1.TolerationOpEqual, "x", "").Obj()
 	}
 	hub := append(shop(), wrong("already"))
-	c := compare(t, hub, hub.Overlay(Objects{wrong("web")}, noon))
+	c := compared(t, hub, replaced(wrong("web")))
 	var got []string
 	for _, m := range c.Misconfigured {
 		if m.Message == "" {
@@ -219,11 +208,7 @@ func TestCompareApproval(t *testing.T) {
 	hub = append(hub, fixture.ApprovalPolicy("shop", "careful", "web"))
 	page := List[*v1alpha1.PlacementDecision](hub)[1]
 	page.Status.Decisions = page.Status.Decisions[:1]
-	changed, err := hub.EditCluster("c3", label(v1alpha1.ClusterSetLabel, "eu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := compare(t, hub, changed)
+	c := compared(t, hub, labelled("c3", v1alpha1.ClusterSetLabel, "eu"))
 	if len(c.Changes) != 1 || !c.Changes[0].NeedsApproval || !cmp.Equal(c.Changes[0].Added, []string{"c3"}) {
 		t.Errorf("changes are %+v, want c3 added with approval", c.Changes)
 	}
@@ -232,18 +217,22 @@ func TestCompareApproval(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, before, after Objects) *Comparison {
+func compared(t *testing.T, hub Objects, edits []Edit) *Comparison {
 	t.Helper()
-	var sides [2]*Simulator
-	for i, objects := range []Objects{before, after} {
-		var err error
-		if sides[i], err = New(t.Context(), objects, noon, Options{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := Compare(t.Context(), sides[0], sides[1], nil)
+	w, err := NewWhatIf(t.Context(), hub, edits, noon, Options{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	c, err := w.Compare(t.Context(), w.Placements(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Only affected Placements differ.
+	for _, change := range c.Changes {
+		namespace, name, _ := strings.Cut(change.Placement, "/")
+		if !slices.Contains(w.Affected, types.NamespacedName{Namespace: namespace, Name: name}) {
+			t.Errorf("%s is not affected, and changes", change.Placement)
+		}
 	}
 	return c
 }
@@ -273,40 +262,17 @@ func short(c Change) string {
 }
 
 func TestCompareEnds(t *testing.T) {
-	s, err := New(t.Context(), shop(), noon, Options{})
+	w, err := NewWhatIf(t.Context(), shop(), nil, noon, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Compare(ctx, s, s, nil); err == nil {
+	if _, err := w.Compare(ctx, w.Placements(), nil); err == nil {
 		t.Error("a comparison goes on after its context ended")
 	}
-}
-
-func TestOverlay(t *testing.T) {
-	early := metav1.NewTime(noon.Add(-time.Hour))
-	old := fixture.Cluster("c").Set("eu").TaintAt("known", "", v1alpha1.TaintEffectNoSelect, early).
-		Taint("undated", "", v1alpha1.TaintEffectNoSelect).Allocatable("cpu", "4").Obj()
-	old.UID, old.ResourceVersion = "u", "7"
-	next := fixture.Cluster("c").Label("a", "b").Taint("known", "", v1alpha1.TaintEffectNoSelect).
-		Taint("undated", "", v1alpha1.TaintEffectNoSelect).Taint("fresh", "", v1alpha1.TaintEffectNoSelect).Obj()
-	created := fixture.Cluster("d").Taint("fresh", "", v1alpha1.TaintEffectNoSelect).Obj()
-	clusters := Objects{old}.Overlay(Objects{next, created}, noon)
-
-	want := next.DeepCopy()
-	want.UID, want.ResourceVersion, want.Status = old.UID, old.ResourceVersion, old.Status
-	want.Spec.Taints[0].TimeAdded = early
-	want.Spec.Taints[2].TimeAdded = metav1.NewTime(noon)
-	wantCreated := created.DeepCopy()
-	wantCreated.Spec.Taints[0].TimeAdded = metav1.NewTime(noon)
-	if diff := cmp.Diff(Objects{want, wantCreated}, clusters, cmpopts.EquateEmpty()); diff != "" {
-		t.Error(diff)
-	}
-	for _, kind := range kinds.All() {
-		if _, err := shop().Without(kind, "shop", "none"); err == nil {
-			t.Errorf("a %s that is not there was removed", kind.Name)
-		}
+	if _, err := NewWhatIf(ctx, shop(), nil, noon, Options{}); err == nil {
+		t.Error("a what-if begins after its context ended")
 	}
 }
 

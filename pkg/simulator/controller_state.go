@@ -24,8 +24,8 @@ func failReadiness(policies Objects, inv *inventory.Inventory) {
 }
 
 // checkEvictions sets the condition Valid of PlacementEvictions that do not have it, as the
-// controller does.
-func checkEvictions(evictions Objects, inv *inventory.Inventory, now time.Time) {
+// controller does. It returns the affected Placements.
+func checkEvictions(evictions Objects, inv *inventory.Inventory, now time.Time) (affected []types.NamespacedName) {
 	for _, e := range List[*berthv1alpha1.PlacementEviction](evictions) {
 		if meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.EvictionValid) != nil {
 			continue
@@ -39,6 +39,7 @@ func checkEvictions(evictions Objects, inv *inventory.Inventory, now time.Time) 
 		valid.LastTransitionTime = metav1.NewTime(now)
 		checked := e.DeepCopy()
 		v1alpha1.SetCondition(&checked.Status.Conditions, valid)
-		inv.Update(checked)
+		affected = append(affected, inv.Update(checked)...)
 	}
+	return affected
 }

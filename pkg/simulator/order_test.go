@@ -90,16 +90,11 @@ func TestNewPlacementsSeeEachOther(t *testing.T) {
 func TestCompareCountsNewPlacements(t *testing.T) {
 	hub := fleetOf(3)
 	hub = append(hub, fixture.Placement("shop", "z-old").Number(1).Obj(), fixture.Page("shop", "z-old-decision-1").Of("z-old").Lists("c0").Obj())
-	with := append(slices.Clone(hub), fixture.Placement("shop", "a").Number(1).Obj(), fixture.Placement("shop", "b").Number(1).Obj())
-	before, err := New(t.Context(), hub, fixture.Now, Options{})
+	w, err := NewWhatIf(t.Context(), hub, replaced(fixture.Placement("shop", "a").Number(1).Obj(), fixture.Placement("shop", "b").Number(1).Obj()), fixture.Now, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := New(t.Context(), with, fixture.Now, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	comparison, err := Compare(t.Context(), before, after, nil)
+	comparison, err := w.Compare(t.Context(), w.Placements(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,10 +126,4 @@ func (r *refuser) refusal(ctx context.Context, kind kinds.Kind, object, old clie
 // time is decided: a mistake is then a condition.
 const validationTime = 10 * time.Second
 
-func nameOf(object client.Object) string {
-	id := identityOf(object)
-	if id.namespace != "" {
-		return id.kind + " " + id.namespace + "/" + id.name
-	}
-	return id.kind + " " + id.name
-}
+func nameOf(object client.Object) string { return identityOf(object).String() }

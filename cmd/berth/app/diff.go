@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/kinds"
@@ -20,27 +18,22 @@ import (
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 type diffOptions struct {
-	plugins framework.Registry
-	hub     hubFlags
-	files   []string
-	labels  []string
-	taints  []string
-	removed []string
-	config  string
-	queues  string
-	output  string
+	simulation simulationFlags
+	hub        hubFlags
+	files      []string
+	edits      diffEdits
+	output     string
 	// placements are those in the files.
 	placements map[string]bool
 }
 
 func newDiffCommand(plugins framework.Registry) *cobra.Command {
-	o := diffOptions{plugins: plugins}
+	o := diffOptions{simulation: simulationFlags{plugins: plugins}}
 	cmd := &cobra.Command{
-		Use:   "diff [-f FILE|DIR|- …] [--label …] [--taint …] [--remove …]",
+		Use:   "diff [-f FILE|DIR|- …] [EDIT…]",
 		Short: "Show how a change would affect every Placement on the hub",
 		Long: `Show how a change would affect every Placement on the hub.
 
@@ -48,11 +41,13 @@ diff reads the hub and decides every Placement twice, without and with the chang
 the differences and writes nothing.
 
 An object of -f replaces the object of the same name, as kubectl replace does; without a status, it keeps the status on the hub.
-Then --label, --taint and --remove are applied, each in the given order. Counts in messages of conditions are no changes.`,
+Then the edits are applied, in the order --label, --taint, --drain, --lose, --number, --remove. Counts in messages of conditions are no changes.`,
 		Example: `  berth diff -f placement.yaml
   berth diff -n shop -f placements/ -o markdown
   berth diff --label paris1:gpu=true --label paris2:gpu-
   berth diff --taint rome1:maintenance:NoSelect
+  berth diff --lose label:region=eu
+  berth diff --number web=10 -n shop
   berth diff --remove managedclusterset/eu --remove placement/web -n shop`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -77,13 +72,8 @@ Then --label, --taint and --remove are applied, each in the given order. Counts 
 	o.hub.addNamespace(cmd, "namespace of objects that name none (default: the kubeconfig's)")
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects to create or replace, - for standard input; repeatable")
-	flags.StringArrayVar(&o.labels, "label", nil, "label of a cluster, as CLUSTER:KEY=VALUE, or CLUSTER:KEY- to remove it; repeatable")
-	flags.StringArrayVar(&o.taints, "taint", nil, "taint of a cluster, as CLUSTER:KEY[=VALUE]:EFFECT, or CLUSTER:KEY[:EFFECT]- to remove it; repeatable")
-	flags.StringArrayVar(&o.removed, "remove", nil, "object to delete, as TYPE/NAME; repeatable")
-	complete(cmd, "label", o.hub.completeClusterEdits)
-	complete(cmd, "taint", o.hub.completeClusterEdits)
-	addConfigFlag(cmd, &o.config)
-	addQueuesFlag(cmd, &o.queues)
+	o.edits.add(cmd, &o.hub)
+	o.simulation.add(cmd)
 	addOutputFlag(cmd, &o.output, markdown)
 	return cmd
 }
@@ -100,18 +90,22 @@ func (o *diffOptions) outcome(c *simulator.Comparison) error {
 }
 
 func (o *diffOptions) run(ctx context.Context, progress *progress, cmd *cobra.Command) (*simulator.Comparison, error) {
-	if len(o.files)+len(o.labels)+len(o.taints)+len(o.removed) == 0 {
-		return nil, usagef("one of -f, --label, --taint and --remove is required")
+	if len(o.files) == 0 && !o.edits.any() {
+		return nil, usagef("one of -f, --label, --taint, --drain, --lose, --number and --remove is required")
 	}
-	edits, err := o.edits()
-	if err != nil {
+	// Mistakes are reported before the hub is asked.
+	if _, err := o.edits.all(""); err != nil {
 		return nil, err
 	}
-	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	with, err := o.simulation.settings(ctx)
 	if err != nil {
 		return nil, err
 	}
 	hub, namespace, err := o.hub.connect()
+	if err != nil {
+		return nil, err
+	}
+	edits, err := o.edits.all(namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -120,35 +114,26 @@ func (o *diffOptions) run(ctx context.Context, progress *progress, cmd *cobra.Co
 		return nil, err
 	}
 	progress.say("reading the hub")
-	objects, err := readHub(ctx, hub)
+	objects, err := o.simulation.read(ctx, hub)
 	if err != nil {
 		return nil, err
 	}
-	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
-		return nil, err
-	}
-	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	if err := checkInput(ctx, cmd, progress, &input, with, objects); err != nil {
 		return nil, err
 	}
 	if len(edits) == 0 && !affectDecisions(input.Objects) {
 		return nil, fmt.Errorf("%s: no object on which decisions depend, such as a Placement or ManagedCluster", strings.Join(o.files, ", "))
 	}
-	now := time.Now()
-	changed, err := o.change(objects, input.Objects, edits, namespace, now)
+	replaced, err := o.replaced(input.Objects)
 	if err != nil {
 		return nil, err
 	}
 	progress.say("comparing")
-	before, err := simulator.New(ctx, objects, now, with)
+	w, err := simulator.NewWhatIf(ctx, objects, append(replaced, edits...), time.Now(), with)
 	if err != nil {
 		return nil, err
 	}
-	after, err := simulator.New(ctx, changed, now, with)
-	if err != nil {
-		return nil, err
-	}
-	return simulator.Compare(ctx, before, after, func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
+	return w.Compare(ctx, w.Placements(), func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
 }
 
 // load reads the files.
@@ -178,27 +163,22 @@ func affectDecisions(o simulator.Objects) bool {
 	})
 }
 
-// change returns the hub's objects with the files and edits applied.
-func (o *diffOptions) change(
-	objects, input simulator.Objects, edits []edit, namespace string, now time.Time,
-) (simulator.Objects, error) {
-	queues, err := parseQueueConfig(o.queues)
+// replaced returns the edits of the files.
+func (o *diffOptions) replaced(input simulator.Objects) ([]simulator.Edit, error) {
+	queues, err := parseQueueConfig(o.simulation.queues)
 	if err != nil {
-		return objects, err
+		return nil, err
 	}
-	for _, other := range simulator.List[*unstructured.Unstructured](input) {
+	var edits []simulator.Edit
+	for _, object := range input {
+		other, ok := object.(*unstructured.Unstructured)
 		// The ConfigMap that was read from the hub has this name, too.
-		if key := (types.NamespacedName{Namespace: other.GetNamespace(), Name: other.GetName()}); other.GetKind() == "ConfigMap" && key == queues {
+		if ok && other.GetKind() == "ConfigMap" && client.ObjectKeyFromObject(other) == queues {
 			other.SetName(admission.QueueConfigName)
 		}
+		edits = append(edits, simulator.Edit{Kind: simulator.EditReplace, Object: object})
 	}
-	objects = objects.Overlay(input, now)
-	for _, e := range edits {
-		if objects, err = e(objects, namespace, now); err != nil {
-			return objects, err
-		}
-	}
-	return objects, nil
+	return edits, nil
 }
 
 func (o *diffOptions) print(out io.Writer, c *simulator.Comparison) error {

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,19 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/pkg/actions"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // effectOptions are what commands share that change the decision of one Placement: they show the
 // change and ask before they act.
 type effectOptions struct {
-	plugins framework.Registry
-	hub     hubFlags
-	config  string
-	queues  string
-	yes     bool
+	simulation simulationFlags
+	hub        hubFlags
+	yes        bool
 }
 
 // effectHelp describes what the commands share in a help text.
@@ -42,8 +37,7 @@ func (o *effectOptions) finish(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = o.hub.completePlacements(nil)
 	o.hub.add(cmd)
 	o.hub.addNamespace(cmd, "namespace of the Placement (default: the kubeconfig's)")
-	addConfigFlag(cmd, &o.config)
-	addQueuesFlag(cmd, &o.queues)
+	o.simulation.add(cmd)
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 }
 
@@ -94,30 +88,23 @@ func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, action *acti
 func (o *effectOptions) compare(
 	ctx context.Context, hub client.Client, action *actions.Prepared,
 ) (comparison *simulator.Comparison, refusal, err error) {
-	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	with, err := o.simulation.settings(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	objects, err := readHub(ctx, hub)
+	objects, err := o.simulation.read(ctx, hub)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
-		return nil, nil, err
-	}
-	now := time.Now()
-	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins, Alone: true}
-	before, err := simulator.New(ctx, objects, now, with)
+	with.Alone = true
+	edits := []simulator.Edit{{Kind: simulator.EditReplace, Object: action.Object}}
+	w, err := simulator.NewWhatIf(ctx, objects, edits, time.Now(), with)
 	if err != nil {
 		return nil, nil, err
 	}
-	after, err := simulator.New(ctx, objects.Overlay(simulator.Objects{action.Object}, now), now, with)
+	comparison, err = w.Compare(ctx, []types.NamespacedName{action.Placement}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	comparison, err = simulator.CompareOnly(ctx, before, after, []types.NamespacedName{action.Placement}, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	return comparison, action.Check(ctx, after), nil
+	return comparison, action.Check(ctx, w.After), nil
 }

@@ -27,7 +27,7 @@ type evictOptions struct {
 }
 
 func newEvictCommand(plugins framework.Registry) *cobra.Command {
-	o := evictOptions{effectOptions: effectOptions{plugins: plugins}}
+	o := evictOptions{effectOptions: effectOptions{simulation: simulationFlags{plugins: plugins}}}
 	cmd := &cobra.Command{
 		Use:   "evict [TYPE/]NAME --cluster CLUSTER [-n NAMESPACE] [--exclude-for DURATION]",
 		Short: "Remove a cluster from one Placement, as DisruptionPolicies allow",

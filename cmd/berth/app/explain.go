@@ -5,40 +5,30 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/admission"
-	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 type explainOptions struct {
-	plugins framework.Registry
-	hub     placementFlags
-	cluster string
-	config  string
-	queues  string
-	all     bool
-	output  string
+	simulation simulationFlags
+	hub        placementFlags
+	cluster    string
+	all        bool
+	output     string
 }
 
 func newExplainCommand(plugins framework.Registry) *cobra.Command {
-	o := explainOptions{plugins: plugins}
+	o := explainOptions{simulation: simulationFlags{plugins: plugins}}
 	cmd := &cobra.Command{
 		Use:   "explain " + placementUse,
 		Short: "Show why each cluster was or was not selected for a Placement",
@@ -77,15 +67,14 @@ and get placementexplanations, which the roles berth-explainer and berth-editor 
 	o.hub.add(cmd)
 	flags.StringVar(&o.cluster, "cluster", "", "explain only this cluster")
 	addAllFlag(cmd, &o.all)
-	addConfigFlag(cmd, &o.config)
-	addQueuesFlag(cmd, &o.queues)
+	o.simulation.add(cmd)
 	addOutputFlag(cmd, &o.output)
 	complete(cmd, "cluster", o.hub.completeClusters)
 	return cmd
 }
 
 func (o *explainOptions) run(ctx context.Context, args []string, progress *progress, out io.Writer) error {
-	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	with, err := o.simulation.settings(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +87,7 @@ func (o *explainOptions) run(ctx context.Context, args []string, progress *progr
 		return err
 	}
 	progress.say("reading the hub")
-	explain, err := o.explainer(ctx, hub, refs, configuration)
+	explain, err := o.explainer(ctx, hub, refs, with)
 	if err != nil {
 		return err
 	}
@@ -124,7 +113,7 @@ type explained struct {
 // explainer returns a function that explains one of the Placements: here, or by the controller for
 // a user who may not list the fleet.
 func (o *explainOptions) explainer(
-	ctx context.Context, hub client.Client, refs []placementRef, configuration *config.PlacementSchedulerConfiguration,
+	ctx context.Context, hub client.Client, refs []placementRef, with simulator.Options,
 ) (func(key types.NamespacedName) (*explained, error), error) {
 	objects, err := o.read(ctx, hub, refs)
 	if apierrors.IsForbidden(err) {
@@ -133,7 +122,7 @@ func (o *explainOptions) explainer(
 	if err != nil {
 		return nil, err
 	}
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins})
+	s, err := simulator.New(ctx, objects, time.Now(), with)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +193,7 @@ func (o *explainOptions) sayIfNoCandidate(out io.Writer, report *simulator.Repor
 
 // read lists the objects that decide the Placements.
 func (o *explainOptions) read(ctx context.Context, hub client.Client, refs []placementRef) (simulator.Objects, error) {
-	objects, err := readHub(ctx, hub)
+	objects, err := o.simulation.read(ctx, hub)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +202,7 @@ func (o *explainOptions) read(ctx context.Context, hub client.Client, refs []pla
 			return nil, err
 		}
 	}
-	return objects, readHubQueues(ctx, hub, o.queues, &objects)
+	return objects, nil
 }
 
 // known returns an error if the hub lacks the Placement or the cluster of the request.
@@ -229,62 +218,4 @@ func (o *explainOptions) known(objects simulator.Objects, key types.NamespacedNa
 		return fmt.Errorf("there is no ManagedCluster %s", o.cluster)
 	}
 	return nil
-}
-
-func addQueuesFlag(cmd *cobra.Command, queues *string) {
-	cmd.Flags().StringVar(queues, "queue-config", localQueueConfig.String(), "ConfigMap with the queues, as NAMESPACE/NAME; read only if Placements have the condition QueueAdmitted")
-}
-
-// readHubQueues adds the objects that queues depend on, if a Placement's condition shows that the
-// controller uses queues.
-func readHubQueues(ctx context.Context, hub client.Client, queues string, objects *simulator.Objects) error {
-	if !slices.ContainsFunc(simulator.List[*v1alpha1.Placement](*objects), func(pl *v1alpha1.Placement) bool {
-		return meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted) != nil
-	}) {
-		return nil
-	}
-	key, err := parseQueueConfig(queues)
-	if err != nil {
-		return err
-	}
-	config := &unstructured.Unstructured{}
-	config.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
-	if err := hub.Get(ctx, key, config); err != nil {
-		return fmt.Errorf("reading the queues: %w (--queue-config names their ConfigMap)", err)
-	}
-	config.SetName(admission.QueueConfigName)
-	namespaces := &unstructured.UnstructuredList{}
-	namespaces.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NamespaceList"})
-	if err := hub.List(ctx, namespaces); err != nil {
-		return fmt.Errorf("reading the namespaces: %w", err)
-	}
-	for i := range namespaces.Items {
-		*objects = append(*objects, &namespaces.Items[i])
-	}
-	*objects = append(*objects, config)
-	return nil
-}
-
-// readHub lists the objects that decisions depend on. A hub with only Open Cluster Management's
-// CRDs need not serve Berth's own kinds.
-func readHub(ctx context.Context, hub client.Client) (simulator.Objects, error) {
-	var objects simulator.Objects
-	for _, kind := range kinds.All() {
-		list := kind.NewList()
-		err := hub.List(ctx, list)
-		switch {
-		case kind.Optional() && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("reading the hub: %w", err)
-		}
-		items, err := kinds.Items(list)
-		if err != nil {
-			return nil, fmt.Errorf("reading the hub: %s: %w", kind.Plural, err)
-		}
-		for _, item := range items {
-			objects = append(objects, item)
-		}
-	}
-	return objects, nil
 }

@@ -19,7 +19,7 @@ import (
 func (o *explainOptions) ask(
 	ctx context.Context, hub client.Client, key types.NamespacedName, forbidden error,
 ) (*explained, error) {
-	if o.config != "" {
+	if o.simulation.config != "" {
 		return nil, fmt.Errorf("%w (without that permission the controller explains with its own configuration: leave out --config)", forbidden)
 	}
 	e := &berthv1alpha1.PlacementExplanation{

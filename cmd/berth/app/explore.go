@@ -22,26 +22,23 @@ import (
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // shutdownAfter is how long open requests may take once the command is stopped.
 const shutdownAfter = 2 * time.Second
 
 type exploreOptions struct {
-	plugins   framework.Registry
-	hub       hubFlags
-	address   string
-	config    string
-	queues    string
-	domains   string
-	recording string
+	simulation simulationFlags
+	hub        hubFlags
+	address    string
+	domains    string
+	recording  string
 	// inCluster serves viewers who bring a bearer token each.
 	inCluster bool
 }
 
 func newExploreCommand(plugins framework.Registry) *cobra.Command {
-	o := exploreOptions{plugins: plugins}
+	o := exploreOptions{simulation: simulationFlags{plugins: plugins}}
 	cmd := &cobra.Command{
 		Use:   "explore",
 		Short: "Show the fleet in a browser: a matrix of clusters and Placements, and why each cluster was or was not selected",
@@ -80,8 +77,7 @@ of the pod's cluster, or of --kubeconfig, whose credentials are not used. At mos
 	cmd.Flags().StringVar(&o.domains, "domains", "", "show which domains Placements can lose, by a property of clusters: "+resilience.Syntax)
 	complete(cmd, "domains", cobra.FixedCompletions(domainKinds, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	cmd.Flags().StringVar(&o.recording, "recording", "", "folder of a recording, to show the fleet as it was at any time; without a kubeconfig, only that is shown")
-	addConfigFlag(cmd, &o.config)
-	addQueuesFlag(cmd, &o.queues)
+	o.simulation.add(cmd)
 	return cmd
 }
 
@@ -118,11 +114,10 @@ func (o *exploreOptions) key() (*resilience.Key, error) {
 }
 
 func (o *exploreOptions) run(ctx context.Context, by *resilience.Key, out io.Writer) error {
-	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	options, err := o.simulation.settings(ctx)
 	if err != nil {
 		return err
 	}
-	options := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	// The page says what is wrong with the hub.
 	ctrllog.SetLogger(logr.Discard())
 	pages, err := o.server(ctx, options)
@@ -207,9 +202,11 @@ func (o *exploreOptions) viewer(ctx context.Context, options simulator.Options) 
 
 // readQueues returns the objects of the queues, if Placements have one.
 func (o *exploreOptions) readQueues(ctx context.Context, hub client.Client, placements simulator.Objects) (simulator.Objects, error) {
-	objects := placements
-	err := readHubQueues(ctx, hub, o.queues, &objects)
-	return objects[len(placements):], err
+	queues, err := parseQueueConfig(o.simulation.queues)
+	if err != nil {
+		return nil, err
+	}
+	return simulator.ReadQueues(ctx, hub, queues, placements)
 }
 
 // serveUntil serves until ctx ends, then completes open requests for at most shutdownAfter.

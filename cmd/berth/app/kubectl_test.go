@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -24,45 +23,81 @@ func TestEdits(t *testing.T) {
 		return fixture.Cluster("c").Label("old", "1").TaintAt("old", "", v1alpha1.TaintEffectNoSelect, metav1.NewTime(noon.Add(-time.Hour)))
 	}
 	for name, tc := range map[string]struct {
-		o    diffOptions
+		o    diffEdits
 		want fixture.ClusterBuilder
 		// wantErr is a mistake in usage; else there is none.
 		wantErr string
 	}{
-		"a label":               {o: diffOptions{labels: []string{"c:example.com/a=b"}}, want: cluster().Label("example.com/a", "b")},
-		"a label removed":       {o: diffOptions{labels: []string{"c:a=b", "c:a-"}}, want: cluster()},
-		"no cluster":            {o: diffOptions{labels: []string{"a=b"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
-		"neither":               {o: diffOptions{labels: []string{"c:a"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
-		"no label value":        {o: diffOptions{labels: []string{"c:a=b c"}}, wantErr: "a valid label must be"},
-		"no label key":          {o: diffOptions{labels: []string{"c:a b=c"}}, wantErr: "name part must consist of"},
-		"the same taint":        {o: diffOptions{taints: []string{"c:old:NoSelect"}}, want: cluster()},
-		"a taint removed":       {o: diffOptions{taints: []string{"c:b=v:PreferNoSelect", "c:b-"}}, want: cluster()},
-		"a taint of its effect": {o: diffOptions{taints: []string{"c:old:NoSelectIfNew-"}}, want: cluster()},
+		"a label":               {o: diffEdits{labels: []string{"c:example.com/a=b"}}, want: cluster().Label("example.com/a", "b")},
+		"a label removed":       {o: diffEdits{labels: []string{"c:a=b", "c:a-"}}, want: cluster()},
+		"no cluster":            {o: diffEdits{labels: []string{"a=b"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
+		"neither":               {o: diffEdits{labels: []string{"c:a"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
+		"no label value":        {o: diffEdits{labels: []string{"c:a=b c"}}, wantErr: "a valid label must be"},
+		"no label key":          {o: diffEdits{labels: []string{"c:a b=c"}}, wantErr: "name part must consist of"},
+		"the same taint":        {o: diffEdits{taints: []string{"c:old:NoSelect"}}, want: cluster()},
+		"a taint removed":       {o: diffEdits{taints: []string{"c:b=v:PreferNoSelect", "c:b-"}}, want: cluster()},
+		"a taint of its effect": {o: diffEdits{taints: []string{"c:old:NoSelectIfNew-"}}, want: cluster()},
 		"a taint": {
-			o:    diffOptions{taints: []string{"c:b=v:PreferNoSelect"}},
+			o:    diffEdits{taints: []string{"c:b=v:PreferNoSelect"}},
 			want: cluster().TaintAt("b", "v", v1alpha1.TaintEffectPreferNoSelect, metav1.NewTime(noon)),
 		},
-		"no effect":      {o: diffOptions{taints: []string{"c:b=v"}}, wantErr: "neither CLUSTER:KEY[=VALUE]:EFFECT"},
-		"another effect": {o: diffOptions{taints: []string{"c:b:NoSchedule"}}, wantErr: `effect "NoSchedule" is not one of`},
-		"no taint key":   {o: diffOptions{taints: []string{"c:b c:NoSelect"}}, wantErr: "name part must consist of"},
-		"no name":        {o: diffOptions{removed: []string{"placement"}}, wantErr: "is not TYPE/NAME"},
-		"another kind":   {o: diffOptions{removed: []string{"pod/x"}}, wantErr: "is not TYPE/NAME"},
+		"no effect":      {o: diffEdits{taints: []string{"c:b=v"}}, wantErr: "neither CLUSTER:KEY[=VALUE]:EFFECT"},
+		"another effect": {o: diffEdits{taints: []string{"c:b:NoSchedule"}}, wantErr: `effect "NoSchedule" is not one of`},
+		"no taint key":   {o: diffEdits{taints: []string{"c:b c:NoSelect"}}, wantErr: "name part must consist of"},
+		"no name":        {o: diffEdits{removed: []string{"placement"}}, wantErr: "is not TYPE/NAME"},
+		"another kind":   {o: diffEdits{removed: []string{"pod/x"}}, wantErr: "is not TYPE/NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			edits, err := tc.o.edits()
+			edits, err := tc.o.all("ns")
 			if usage := (*usageError)(nil); (tc.wantErr != "") != errors.As(err, &usage) || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
 				t.Fatalf("error is %v, want %q", err, tc.wantErr)
 			}
 			if tc.wantErr != "" {
 				return
 			}
-			objects := simulator.Objects{cluster().Obj()}
-			for _, e := range edits {
-				if objects, err = e(objects, "ns", noon); err != nil {
-					t.Fatal(err)
-				}
+			edited, err := simulator.Objects{cluster().Obj()}.Apply(edits, noon)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if diff := cmp.Diff(client.Object(tc.want.Obj()), objects[0]); diff != "" {
+			if diff := cmp.Diff(simulator.Objects{tc.want.Obj()}, edited.Changed); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestEditsOfFlags: what the flags that name no label or taint ask for.
+func TestEditsOfFlags(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags   diffEdits
+		want    simulator.Edit
+		wantErr string
+	}{
+		"drain":                     {diffEdits{drained: []string{"cluster/c"}}, simulator.Edit{Kind: simulator.EditDrain, Cluster: "c"}, ""},
+		"drain another kind":        {diffEdits{drained: []string{"placement/c"}}, simulator.Edit{}, "is neither NAME nor"},
+		"drain nothing":             {diffEdits{drained: []string{""}}, simulator.Edit{}, "not the name of a cluster"},
+		"lose a label":              {diffEdits{lost: []string{"label:region=eu"}}, simulator.Edit{Kind: simulator.EditLose, Key: "label:region", Value: "eu"}, ""},
+		"lose a claim":              {diffEdits{lost: []string{"claim:zone=a"}}, simulator.Edit{Kind: simulator.EditLose, Key: "claim:zone", Value: "a"}, ""},
+		"lose neither":              {diffEdits{lost: []string{"region=eu"}}, simulator.Edit{}, "neither label:KEY=VALUE nor claim:NAME=VALUE"},
+		"lose another kind":         {diffEdits{lost: []string{"set:x=eu"}}, simulator.Edit{}, "is not label:KEY"},
+		"a number":                  {diffEdits{numbers: []string{"web=3"}}, simulator.Edit{Kind: simulator.EditNumber, Placement: "ns/web", Number: new(int32(3))}, ""},
+		"a number of another":       {diffEdits{numbers: []string{"shop/web=3"}}, simulator.Edit{Kind: simulator.EditNumber, Placement: "shop/web", Number: new(int32(3))}, ""},
+		"all":                       {diffEdits{numbers: []string{"web=all"}}, simulator.Edit{Kind: simulator.EditNumber, Placement: "ns/web"}, ""},
+		"a negative number":         {diffEdits{numbers: []string{"web=-1"}}, simulator.Edit{}, "-1 is negative"},
+		"no number":                 {diffEdits{numbers: []string{"web"}}, simulator.Edit{}, "neither [NAMESPACE/]NAME=NUMBER"},
+		"a large number":            {diffEdits{numbers: []string{"web=9999999999"}}, simulator.Edit{}, "neither [NAMESPACE/]NAME=NUMBER"},
+		"remove":                    {diffEdits{removed: []string{"set/eu"}}, simulator.Edit{Kind: simulator.EditRemove, Type: "ManagedClusterSet", Name: "eu"}, ""},
+		"remove from the namespace": {diffEdits{removed: []string{"pl/web"}}, simulator.Edit{Kind: simulator.EditRemove, Type: "Placement", Name: "ns/web"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edits, err := tc.flags.all("ns")
+			if usage := (*usageError)(nil); (tc.wantErr != "") != errors.As(err, &usage) || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("error is %v, want %q", err, tc.wantErr)
+			}
+			if tc.wantErr != "" {
+				return
+			}
+			if diff := cmp.Diff([]simulator.Edit{tc.want}, edits); diff != "" || !tc.flags.any() {
 				t.Error(diff)
 			}
 		})

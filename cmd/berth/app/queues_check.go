@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -104,22 +103,14 @@ func (o *checkOptions) readHub(ctx context.Context) (simulator.Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects := simulator.Objects{}
-	namespaces := &unstructured.UnstructuredList{}
-	namespaces.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NamespaceList"})
-	for _, list := range []client.ObjectList{&v1alpha1.PlacementList{}, &v1alpha1.PlacementDecisionList{}, namespaces} {
-		if err := hub.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("reading the hub: %w", err)
-		}
-		items, err := kinds.Items(list)
-		if err != nil {
-			return nil, fmt.Errorf("reading the hub: %w", err)
-		}
-		for _, item := range items {
-			objects = append(objects, item)
-		}
+	objects, err := simulator.ReadKinds(ctx, hub, slices.DeleteFunc(kinds.All(), func(kind kinds.Kind) bool {
+		return kind.Name != "Placement" && kind.Name != "PlacementDecision"
+	})...)
+	if err != nil {
+		return nil, err
 	}
-	return objects, nil
+	namespaces, err := simulator.ReadNamespaces(ctx, hub)
+	return append(objects, namespaces...), err
 }
 
 func submitted(objects simulator.Objects) admission.Submitted {

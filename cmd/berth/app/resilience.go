@@ -6,19 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // errBelow is for a Placement that survives the loss of too few domains.
@@ -62,15 +59,13 @@ func (f *resilienceFlags) result(r *resilience.Report) error {
 
 type resilienceOptions struct {
 	resilienceFlags
-	plugins framework.Registry
-	hub     placementFlags
-	config  string
-	queues  string
-	output  string
+	simulation simulationFlags
+	hub        placementFlags
+	output     string
 }
 
 func newResilienceCommand(plugins framework.Registry) *cobra.Command {
-	o := resilienceOptions{plugins: plugins}
+	o := resilienceOptions{simulation: simulationFlags{plugins: plugins}}
 	cmd := &cobra.Command{
 		Use:   "resilience [[TYPE/]NAME… [-n NAMESPACE] | -A] --domains " + resilience.Syntax,
 		Short: "Show which regions, zones or clusters Placements can lose",
@@ -115,14 +110,13 @@ writes nothing. Needs permission to list what decisions depend on, as diff does.
 	}
 	o.hub.add(cmd)
 	o.add(cmd, "property of clusters whose values are the domains")
-	addConfigFlag(cmd, &o.config)
-	addQueuesFlag(cmd, &o.queues)
+	o.simulation.add(cmd)
 	addOutputFlag(cmd, &o.output, markdown)
 	return cmd
 }
 
 func (o *resilienceOptions) run(ctx context.Context, args []string, by resilience.Key, progress *progress) (*resilience.Report, error) {
-	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	with, err := o.simulation.settings(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +129,11 @@ func (o *resilienceOptions) run(ctx context.Context, args []string, by resilienc
 		return nil, err
 	}
 	progress.say("reading the hub")
-	s, err := o.read(ctx, hub, simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins})
+	objects, err := o.simulation.read(ctx, hub)
+	if err != nil {
+		return nil, err
+	}
+	s, err := simulator.New(ctx, objects, time.Now(), with)
 	if err != nil {
 		return nil, err
 	}
@@ -151,17 +149,6 @@ func (o *resilienceOptions) run(ctx context.Context, args []string, by resilienc
 		}
 	}
 	return survey(ctx, s, by, keys, progress)
-}
-
-func (o *resilienceOptions) read(ctx context.Context, hub client.Client, with simulator.Options) (*simulator.Simulator, error) {
-	objects, err := readHub(ctx, hub)
-	if err != nil {
-		return nil, err
-	}
-	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
-		return nil, err
-	}
-	return simulator.New(ctx, objects, time.Now(), with)
 }
 
 // survey decides the Placements without each domain.

@@ -22,7 +22,7 @@ clusters of the revision, and says which differ and why, and without permission 
 published as any other: DisruptionPolicies apply. `
 
 func newUndoCommand(plugins framework.Registry) *cobra.Command {
-	o := revisionOptions{effectOptions: effectOptions{plugins: plugins}, verb: actions.Undo}
+	o := revisionOptions{effectOptions: effectOptions{simulation: simulationFlags{plugins: plugins}}, verb: actions.Undo}
 	cmd := &cobra.Command{
 		Use:   "undo [TYPE/]NAME [-n NAMESPACE] [--revision N]",
 		Short: "Restore the spec of a Placement before an edit",
@@ -42,7 +42,7 @@ placementchanges and placementdecisions.`,
 }
 
 func newPinCommand(plugins framework.Registry) *cobra.Command {
-	o := revisionOptions{effectOptions: effectOptions{plugins: plugins}, verb: actions.Pin}
+	o := revisionOptions{effectOptions: effectOptions{simulation: simulationFlags{plugins: plugins}}, verb: actions.Pin}
 	cmd := &cobra.Command{
 		Use:   "pin [TYPE/]NAME [-n NAMESPACE] [--revision N]",
 		Short: "Keep the clusters of a revision, or return to them",
@@ -62,7 +62,7 @@ placementchanges and placementdecisions.`,
 }
 
 func newUnpinCommand(plugins framework.Registry) *cobra.Command {
-	o := revisionOptions{effectOptions: effectOptions{plugins: plugins}, verb: actions.Unpin}
+	o := revisionOptions{effectOptions: effectOptions{simulation: simulationFlags{plugins: plugins}}, verb: actions.Unpin}
 	cmd := &cobra.Command{
 		Use:   "unpin [TYPE/]NAME [-n NAMESPACE]",
 		Short: "End the pin of a Placement, so that other clusters can be selected",

@@ -178,7 +178,7 @@ spec: {placement: all, clusterNames: {exclude: [` + cluster + `]}}
 			{[]string{"-f", "-"}, "words", failed, "standard input: not an object with apiVersion and kind"},
 			{[]string{"--kubeconfig", "/nowhere", "--label", "a:b=c"}, "", failed, "/nowhere"},
 			{[]string{"--as", "nobody", "--label", "a:b=c"}, "", failed, `User "nobody" cannot list resource`},
-			{nil, "", misused, "one of -f, --label, --taint and --remove is required"},
+			{nil, "", misused, "--lose, --number and --remove is required"},
 			{[]string{"--taint", "a:b:Never"}, "", misused, `effect "Never"`},
 			{[]string{"--remove", "secret/x"}, "", misused, "is not TYPE/NAME"},
 			{[]string{"--label", "a:b=c", "-o", "xml"}, "", misused, "not one of table, wide, json, yaml, markdown"},
