@@ -183,6 +183,9 @@
  * @property {boolean} [remove]
  * @property {string} [placement]
  * @property {number|null} [number]
+ * @property {string} [type]
+ * @property {string} [name]
+ * @property {string} [text]
  */
 
 /**
