@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// governedWith is governed with arguments of plugins.
-func governedWith(t *testing.T, number int32, arguments map[string]string, change func(spec *berthv1alpha1.DisruptionPolicySpec)) *desk {
+// governedWith is governed with 3 clusters wanted, and arguments of plugins.
+func governedWith(t *testing.T, arguments map[string]string, change func(spec *berthv1alpha1.DisruptionPolicySpec)) *desk {
 	t.Helper()
-	d := governed(t, number, change)
+	d := governed(t, 3, change)
 	d.arguments = arguments
 	d.restart()
 	d.attemptUntilStable()
@@ -57,7 +57,7 @@ func TestMassTaint(t *testing.T) {
 			if tc.limit != "" {
 				arguments["BlastRadius"] = tc.limit
 			}
-			d := governedWith(t, 3, arguments, nothing)
+			d := governedWith(t, arguments, nothing)
 			taint(d, tc.key)
 			if diff := cmp.Diff(strings.Join(tc.want, "\n"), d.steps()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -82,7 +82,7 @@ func TestMassTaint(t *testing.T) {
 // TestRemovalsOfAChangeInStepsCountOnce: BlastRadius permits two removals. A change of two in steps
 // passes as a whole, and leaves nothing for the next one.
 func TestRemovalsOfAChangeInStepsCountOnce(t *testing.T) {
-	d := governedWith(t, 3, map[string]string{"BlastRadius": `{"maxRemoved": 2, "settle": "0s"}`}, nothing)
+	d := governedWith(t, map[string]string{"BlastRadius": `{"maxRemoved": 2, "settle": "0s"}`}, nothing)
 	d.tier("silver", "a", "b")
 	d.tier("gold", "x", "y", "z")
 	for range 3 {

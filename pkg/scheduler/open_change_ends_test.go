@@ -109,7 +109,7 @@ func TestRevokedThatStaysEndsNothing(t *testing.T) {
 func TestDisabledGivesBackRemovals(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
-			d := governedWith(t, 3, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 2, "window": "1h", "settle": "0s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 2, "window": "1h", "settle": "0s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
 				spec.MinReadySeconds = 600
 			})
 			d.tier("silver", "a", "b")
@@ -224,7 +224,7 @@ func TestRejectionIsRecorded(t *testing.T) {
 // it has stayed the same. An attempt that fails meanwhile does not end the approved change in
 // progress.
 func TestRevokedThatWaitsKeepsApproval(t *testing.T) {
-	d := governedWith(t, 3, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "30s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+	d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "30s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
 		spec.MinReadySeconds = 600
 	})
 	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
@@ -257,7 +257,7 @@ func TestRevokedThatWaitsKeepsApproval(t *testing.T) {
 func TestRevokedBesideWithSettle(t *testing.T) {
 	for _, settle := range []string{"0s", "30s"} {
 		t.Run(settle, func(t *testing.T) {
-			d := governedWith(t, 3, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "` + settle + `"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "` + settle + `"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
 				spec.MinReadySeconds = 600
 			})
 			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
