@@ -1,6 +1,6 @@
 // Why one cluster was, or was not, selected for one Placement.
 /** @import {Content} from "./dom.js" */
-/** @import {Cell, Spread, Verdict} from "./types.js" */
+/** @import {Cell, Spread, ClusterVerdict} from "./types.js" */
 import { actionButtons } from "./actions.js";
 import { get } from "./api.js";
 import { make, plural } from "./dom.js";
@@ -36,7 +36,7 @@ function tell(cell) {
   ];
 }
 
-/** @param {Verdict} v */
+/** @param {ClusterVerdict} v */
 function verdict(v) {
   if (v.plugin) return "Not selected: excluded by " + v.plugin;
   return v.selected ? "Selected" : "Not selected, though it fits";
