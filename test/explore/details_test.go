@@ -276,8 +276,8 @@ func TestWhatIf(t *testing.T) {
 	b.wait(`document.querySelector('.edits li')`)
 	b.says("Lose all clusters with region=eu-west-1")
 	for edits, want := range map[string]string{
-		`[{"kind":"lose","key":"region","value":"moon"}]`:                          "no cluster has the label region=moon",
-		`[{"kind":"number","placement":"team-search/none","number":3}]`:            `the Placement "team-search/none": not found`,
+		`[{"kind":"lose","key":"region","value":"moon"}]`:                          "there is no cluster with label:region=moon",
+		`[{"kind":"number","placement":"team-search/none","number":3}]`:            "there is no Placement team-search/none",
 		`[{"kind":"taint","cluster":"prod-eu-west-1-0001","key":"k","effect":""}]`: "",
 	} {
 		b.at(address, "view", "whatif", "edits", edits)

@@ -77,7 +77,7 @@ func TestFailedAnswers(t *testing.T) {
 	b.open("http://" + address + server.Path() + "#/?view=placement&beside=matrix&group=none&sort=score&by=ns/web&placement=ns/web")
 	b.wait(`document.querySelector('#details').innerText.includes('the hub is on fire')`)
 	b.wait(`document.querySelector('#details .verdict')`)
-	b.wait(`document.querySelector('.cell.m3') && !document.querySelector('.cell.m6')`)
+	b.wait(`document.querySelector('.cell.m2') && !document.querySelector('.cell.m6')`)
 	b.wait(`document.querySelector('#time .slider')`)
 	b.wait(`performance.getEntriesByType('resource').filter((e) => e.name.includes('api/scores')).length >= 2`)
 }
