@@ -20,7 +20,9 @@ type step struct {
 
 // granted are the permissions of each job, by the workflow's file; other jobs may have none.
 var granted = map[string]map[string]map[string]string{
+	"verify.yaml": {"verify": {"contents": "read"}},
 	"release.yaml": {
+		"verify":  {"contents": "read"},
 		"build":   {"contents": "read"},
 		"publish": {"attestations": "write", "contents": "write", "id-token": "write"},
 	},
@@ -49,7 +51,7 @@ func TestWorkflowPermissions(t *testing.T) {
 
 // TestActionsArePinned: a tag of an action can be moved, a digest cannot.
 func TestActionsArePinned(t *testing.T) {
-	pinned := regexp.MustCompile(`^\s*(?:- )?uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	pinned := regexp.MustCompile(`^\s*(?:- )?uses: (?:actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+|\./\.github/workflows/verify\.yaml)$`)
 	err := filepath.WalkDir(filepath.Join(root, ".github"), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -64,6 +66,24 @@ func TestActionsArePinned(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReleasesAreVerified: a release is built only after what CI runs has passed, and the notes are
+// those of its version.
+func TestReleasesAreVerified(t *testing.T) {
+	texts := workflows(t)
+	var release struct {
+		Jobs map[string]struct{ Needs, Uses string }
+	}
+	if err := yaml.Unmarshal(texts[filepath.Join(root, ".github/workflows/release.yaml")], &release); err != nil {
+		t.Fatal(err)
+	}
+	if jobs := release.Jobs; jobs["build"].Needs != "verify" || jobs["publish"].Needs != "build" || jobs["verify"].Uses != "./.github/workflows/verify.yaml" {
+		t.Errorf("jobs: %+v", jobs)
+	}
+	if verify := string(texts[filepath.Join(root, ".github/workflows/verify.yaml")]); !strings.Contains(verify, ".ci/run\n") || !strings.Contains(verify, "pull_request:") {
+		t.Errorf("verify.yaml: %s", verify)
 	}
 }
 
