@@ -32,6 +32,7 @@ func NewKubectlCommand(opts ...Option) *cobra.Command {
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Example = strings.ReplaceAll(cmd.Example, "berth ", "kubectl placement ")
 	}
+	addGroups(root)
 	markFailures(root)
 	showStages(root)
 	addExits(root)

@@ -56,6 +56,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 		newReportCommand(),
 		newUpCommand(o.plugins),
 	)
+	addGroups(root)
 	markFailures(root)
 	showStages(root)
 	addExits(root)
@@ -106,14 +107,14 @@ func optionsOf(opts []Option) options {
 
 // newRoot returns a command line without subcommands.
 func newRoot(o options, use, short string) *cobra.Command {
-	return &cobra.Command{
+	root := &cobra.Command{
 		Use:   use,
 		Short: short,
 		Example: `  berth explain web -n shop
   berth status -A
   berth diff -f placement.yaml
   berth simulate -f fleet.yaml -f placement.yaml`,
-		Args: cobra.NoArgs,
+		Args: unknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		// This applies to every command, because no subcommand has its own.
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -127,6 +128,8 @@ func newRoot(o options, use, short string) *cobra.Command {
 		SilenceUsage:       true,
 		DisableSuggestions: true,
 	}
+	root.SetFlagErrorFunc(unknownFlag)
+	return root
 }
 
 // Run runs a command line and returns the exit code (exits.go). args exclude the program's name.
