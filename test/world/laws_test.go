@@ -252,6 +252,7 @@ func (w *world) rest(ctx context.Context) {
 		w.laws.breaks("no rest after half an hour: %s", difference)
 		return
 	}
+	time.Sleep(time.Minute) // Records are written in the background, when it is quiet.
 	w.laws.checkHistory(ctx)
 }
 
