@@ -21,7 +21,7 @@ import (
 
 // TestIncrementalInventory feeds random events to an inventory. After each it compares the contents
 // and the decisions with those of an inventory built from scratch. If a decision changes, other
-// than through Balance, the inventory must have returned the Placement.
+// than through Balance, the inventory must have returned the Placement, unless an attempt is owed.
 func TestIncrementalInventory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &differential{
@@ -217,6 +217,13 @@ func (d *differential) feed(e event) []inventory.Key {
 	return d.inv.Update(e.object)
 }
 
+// isOwed reports whether an attempt is owed anyway: the pages do not list what was published last,
+// which a record says.
+func isOwed(s *framework.Snapshot) bool {
+	last := s.Subject.Last
+	return last != nil && !slices.Equal(framework.PublishedOn(s.Subject.OwnPages()).Names, last.Names)
+}
+
 func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 	scratch := inventory.New(inventory.Options{})
 	all := d.world.all()
@@ -251,7 +258,7 @@ func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 		after[key] = ask(d.unbalanced, d.inv, key)
 		d.mirror.compare(t, d.inv, key)
 		old, known := d.before[key]
-		if diff := cmp.Diff(old, after[key]); (diff != "" || !known) && !slices.Contains(woken, key) {
+		if diff := cmp.Diff(old, after[key]); (diff != "" || !known) && !slices.Contains(woken, key) && !isOwed(got) {
 			t.Fatalf("%s was not affected although its decision changed (-before +after):\n%s", key, diff)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -223,18 +224,56 @@ func SetNumber(ctx context.Context, c client.Client, pl *v1alpha1.Placement, n i
 	Expect(Patch(ctx, c, stored, fmt.Sprintf(`{"spec":{"numberOfClusters":%d}}`, n))).To(Succeed())
 }
 
-// Grant gives a user a cluster role in a namespace, or in all of them if namespace is empty.
+// Grant gives a user a cluster role in a namespace, or in all of them if namespace is empty, and
+// waits until the authorizer of the API server knows it.
 func Grant(ctx context.Context, c client.Client, namespace, user, role string) {
 	GinkgoHelper()
+	stored := &rbacv1.ClusterRole{}
+	Expect(c.Get(ctx, client.ObjectKey{Name: role}, stored)).To(Succeed())
+	missing := missingRight(ctx, c, namespace, user, stored.Rules)
 	name := metav1.ObjectMeta{Namespace: namespace, GenerateName: role + "-"}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
 	if namespace == "" {
 		Expect(c.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: name, RoleRef: ref, Subjects: subjects})).To(Succeed())
-		return
+	} else {
+		Expect(c.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: name, RoleRef: ref, Subjects: subjects})).To(Succeed())
 	}
-	Expect(c.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: name, RoleRef: ref, Subjects: subjects})).To(Succeed())
+	if missing != nil {
+		Eventually(func() bool { return isAllowed(ctx, c, missing) }).Should(BeTrue(), "%s has %s in %q", user, role, namespace)
+	}
 }
+
+// missingRight returns a right of the rules that the user does not have; nil if there is none.
+func missingRight(ctx context.Context, c client.Client, namespace, user string, rules []rbacv1.PolicyRule) *authorizationv1.SubjectAccessReviewSpec {
+	GinkgoHelper()
+	for _, rule := range rules {
+		if len(rule.Resources) == 0 {
+			continue
+		}
+		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+		for _, verb := range rule.Verbs {
+			right := &authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: resource, Subresource: subresource,
+				Name: strings.Join(rule.ResourceNames[:min(1, len(rule.ResourceNames))], ""),
+			}}
+			if !isAllowed(ctx, c, right) {
+				return right
+			}
+		}
+	}
+	return nil
+}
+
+func isAllowed(ctx context.Context, c client.Client, right *authorizationv1.SubjectAccessReviewSpec) bool {
+	GinkgoHelper()
+	review := &authorizationv1.SubjectAccessReview{Spec: *right}
+	Expect(c.Create(ctx, review)).To(Succeed())
+	return review.Status.Allowed
+}
+
+// AccountName is the user name of a service account.
+func AccountName(namespace, name string) string { return "system:serviceaccount:" + namespace + ":" + name }
 
 // Token returns a token of a service account.
 func Token(ctx context.Context, c client.Client, namespace, name string) string {

@@ -114,10 +114,7 @@ func allowReports(ctx context.Context) {
 	Expect(hub.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
 	}})).To(Succeed())
-	Expect(hub.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: testhub.Account}},
-	})).To(Succeed())
+	testhub.Grant(ctx, hub, "", testhub.Account, name.Name)
 }
 
 // newest returns the name that is not among the old ones.

@@ -21,7 +21,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,10 +66,7 @@ func user(ctx context.Context, name, namespace string) string {
 ---
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: `+name+`, namespace: people}}
 `)
-	Expect(hub.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "decision-reader"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "people", Name: name}},
-	})).To(Succeed())
+	testhub.Grant(ctx, hub, namespace, testhub.AccountName("people", name), "decision-reader")
 	return testhub.Token(ctx, hub, "people", name)
 }
 
@@ -290,10 +286,7 @@ var _ = Describe("berth generator", Ordered, func() {
 		By("metrics")
 		code, _ = request(ctx, http.MethodGet, url+"/metrics", token, "")
 		Expect(code).To(Equal(http.StatusForbidden))
-		Expect(client.IgnoreAlreadyExists(hub.Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "eve"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-metrics-reader"},
-			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "people", Name: "eve"}},
-		}))).To(Succeed())
+		testhub.Grant(ctx, hub, "", testhub.AccountName("people", "eve"), "berth-metrics-reader")
 		reader := user(ctx, "eve", "road")
 		Eventually(func() string { _, text := request(ctx, http.MethodGet, url+"/metrics", reader, ""); return text }).WithContext(ctx).Should(And(
 			ContainSubstring("berth_generator_view_complete 1"), ContainSubstring(`berth_generator_request_duration_seconds_count{code="200",format="argocd"}`),

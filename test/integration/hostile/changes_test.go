@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +18,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // manyEvictions is how many evictions one tenant creates.
@@ -28,16 +28,8 @@ const manyEvictions = 1000
 func evictor(ctx context.Context, namespace string) client.Client {
 	GinkgoHelper()
 	user := "evictor-of-" + namespace
-	Expect(hub.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "evictor"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-evictor"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	})).To(Succeed())
-	tenant := hub.As(user)
-	Eventually(func() error {
-		return tenant.Create(ctx, evictionOf(namespace, "probe", "p", "c"), client.DryRunAll)
-	}).Should(Succeed())
-	return tenant
+	testhub.Grant(ctx, hub, namespace, user, "berth-evictor")
+	return hub.As(user)
 }
 
 func evictionOf(namespace, name, placement, cluster string) *berthv1alpha1.PlacementEviction {

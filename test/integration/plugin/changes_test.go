@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // recorded creates the record of a change between two sets of clusters, names separated by spaces.
@@ -211,7 +212,7 @@ var _ = Describe("approve and reject", func() {
 		for _, grant := range []struct{ user, role string }{
 			{"viewer", "berth-viewer"}, {"approver", "berth-viewer"}, {"approver", "berth-approver"},
 		} {
-			t.bind(ctx, grant.user, grant.role)
+			testhub.Grant(ctx, hub, string(t), grant.user, grant.role)
 		}
 		for user, want := range map[string]string{
 			"nobody": `User "nobody" cannot get resource "placements"`,

@@ -150,16 +150,6 @@ func held(ctx context.Context, pl *v1alpha1.Placement, added int) {
 	}).Should(Equal([]string{fmt.Sprint(added), "0"}))
 }
 
-// bind gives a user a ClusterRole in the namespace.
-func (t team) bind(ctx context.Context, user, role string) {
-	GinkgoHelper()
-	Expect(hub.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: string(t), Name: user + "-" + role},
-		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-	})).To(Succeed())
-}
-
 // grant gives a user rights in the namespace: resources to their verbs.
 func (t team) grant(ctx context.Context, user string, rights map[string][]string) {
 	GinkgoHelper()

@@ -17,6 +17,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("drain and undrain", func() {
@@ -88,9 +89,9 @@ $`))
 	It("needs only rights in the namespace", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
-		t.bind(ctx, "viewer", "berth-viewer")
-		t.bind(ctx, "evictor", "berth-viewer")
-		t.bind(ctx, "evictor", "berth-evictor")
+		testhub.Grant(ctx, hub, string(t), "viewer", "berth-viewer")
+		testhub.Grant(ctx, hub, string(t), "evictor", "berth-viewer")
+		testhub.Grant(ctx, hub, string(t), "evictor", "berth-evictor")
 		words := []string{"evict", "web", "-n", string(t), "--cluster", clustersOf(ctx, pl)[0], "--yes", "--as"}
 		got := run(ctx, "", append(words, "viewer")...)
 		Expect(got.code).To(Equal(failed))
