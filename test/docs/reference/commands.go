@@ -46,9 +46,10 @@ func paragraphs(text string) string {
 func withoutRepeated(text string) string {
 	text = strings.ReplaceAll(text, " "+namesOfPlacements, "")
 	for _, exit := range app.CommonExits {
-		text = strings.ReplaceAll(text, fmt.Sprintf("\n  %d  %s", exit.Code, exit.Meaning), "")
+		text = regexp.MustCompile(fmt.Sprintf(`(?m)\n  %d  %s$`, exit.Code, exit.Meaning)).ReplaceAllString(text, "")
 	}
-	return strings.TrimSpace(regexp.MustCompile(`(?m)^Stage: .*$`).ReplaceAllString(text, ""))
+	text = regexp.MustCompile(`(?m)^Stage: .*$`).ReplaceAllString(text, "")
+	return strings.TrimSpace(regexp.MustCompile(`\n{3,}`).ReplaceAllString(text, "\n\n"))
 }
 
 // hubFlags are the flags about the connection to the hub, which commands have together.

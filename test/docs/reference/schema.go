@@ -105,10 +105,12 @@ func (l fieldLists) list(s schema, of, path string) string {
 			below, next = *below.Items, next+"[]"
 		}
 		same, fields := "", ""
-		key := fieldsOf(below)
-		if len(below.Properties) > 1 && l[key] != "" {
+		switch key := fieldsOf(below); {
+		case ofKubernetes(below) != "":
+			same = " Fields: as of Kubernetes' `" + ofKubernetes(below) + "`."
+		case len(below.Properties) > 1 && l[key] != "":
 			same = " Fields: as " + l[key] + "."
-		} else {
+		default:
 			l[key] = fmt.Sprintf("`%s` of %s", next, of)
 			fields = l.list(below, of, next+".")
 		}
@@ -116,6 +118,21 @@ func (l fieldLists) list(s schema, of, path string) string {
 		fmt.Fprintf(&out, "- `%s%s` (%s)%s\n%s", path, name, kind(field), strings.TrimRight(": "+strings.TrimSpace(text), ": "), fields)
 	}
 	return out.String()
+}
+
+// ofKubernetes returns the type of k8s.io/apimachinery that has the fields of an object, and empty
+// for all others.
+func ofKubernetes(s schema) string {
+	has := func(names ...string) bool {
+		return len(s.Properties) == len(names) && !slices.ContainsFunc(names, func(name string) bool { _, ok := s.Properties[name]; return !ok })
+	}
+	switch {
+	case has("lastTransitionTime", "message", "observedGeneration", "reason", "status", "type"):
+		return "Condition"
+	case has("matchExpressions", "matchLabels"):
+		return "LabelSelector"
+	}
+	return ""
 }
 
 // fieldsOf is the JSON of the fields of an object.
