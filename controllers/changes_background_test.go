@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,6 +82,36 @@ func TestPublishedChangesAreQueued(t *testing.T) {
 		}
 		if diff := cmp.Diff([]types.NamespacedName{placementKey, placementKey}, l.turns); diff != "" {
 			t.Errorf("turns (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestWritersOfChangesWait: one writes the changes of a Placement at a time, and others wait no
+// longer than their context.
+func TestWritersOfChangesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTestRecorder(t)
+		l.publish(1, "a", "b")
+		o := l.owed[placementKey]
+		if err := l.beginWriting(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.writeChanges(ctx, placementKey); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- l.writeChanges(t.Context(), placementKey) }()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("a second writer did not wait: %v", err)
+		default:
+		}
+		l.endWriting(o)
+		if err := <-done; err != nil || len(l.owed) > 0 && len(l.owed[placementKey].changes) > 0 {
+			t.Errorf("owed is %q: %v", describeUnwritten(l.owed[placementKey]), err)
 		}
 	})
 }

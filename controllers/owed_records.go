@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,13 +20,14 @@ import (
 )
 
 // owed is what attempts of one Placement still owe to its records. Its fields are guarded by
-// Recorder.mu, except writing.
+// Recorder.mu.
 type owed struct {
 	placement *v1alpha1.Placement
 	// since is when the oldest change was queued.
 	since time.Time
-	// writing is held while changes are written, so that they are written in order.
-	writing sync.Mutex
+	// written is closed when the changes are no longer being written; nil while nobody writes them.
+	// One writes at a time, so that they are written in order.
+	written chan struct{}
 	// changes are published changes without a record, oldest first: one, unless an earlier one is
 	// being written or refused.
 	changes []*unwritten
@@ -262,8 +262,10 @@ func (r *Recorder) writeChanges(ctx context.Context, key types.NamespacedName) e
 	if o == nil {
 		return nil
 	}
-	o.writing.Lock()
-	defer o.writing.Unlock()
+	if err := r.beginWriting(ctx, o); err != nil {
+		return err
+	}
+	defer r.endWriting(o)
 	defer r.dropIfDone(key, o)
 	var refusal error
 	for i := 0; ; {
@@ -285,6 +287,33 @@ func (r *Recorder) writeChanges(ctx context.Context, key types.NamespacedName) e
 			return err
 		}
 	}
+}
+
+// beginWriting waits until nobody else writes the changes of a Placement, or until ctx ends.
+func (r *Recorder) beginWriting(ctx context.Context, o *owed) error {
+	for {
+		r.mu.Lock()
+		written := o.written
+		if written == nil {
+			o.written = make(chan struct{})
+		}
+		r.mu.Unlock()
+		if written == nil {
+			return nil
+		}
+		select {
+		case <-written:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *Recorder) endWriting(o *owed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(o.written)
+	o.written = nil
 }
 
 // addUnsure adds a record whose write failed.
