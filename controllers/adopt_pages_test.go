@@ -163,9 +163,38 @@ func TestAdoptPages(t *testing.T) {
 				if got := h.condition(v1alpha1.PlacementConditionSchedulingDisabled); got != "" {
 					t.Errorf("the condition is still %q", got)
 				}
+				h.checkStatus()
 			})
 		}
 	}
+}
+
+// TestLostStatusIsWritten: the status describes what is published also if the process that
+// published it could not write the status, and the next change is held.
+func TestLostStatusIsWritten(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{})
+	for _, name := range []string{"q1", "q2"} {
+		h.reconciler.Inventory.Update(fixture.Cluster(name).Set("s1").Label("name", name).Obj())
+	}
+	h.place(fixture.Placement("n", "p").Obj())
+	h.refuse = func(request string) error {
+		if request == "patch status of Placement p" {
+			return errBroken
+		}
+		return nil
+	}
+	if _, err := h.reconcile(); err == nil {
+		t.Fatal("the status was written")
+	}
+	h.refuse = nil
+	h.reconciler.Inventory.Update(fixture.ApprovalPolicy("n", "careful"))
+	h.reconciler.Inventory.Update(fixture.Cluster("q3").Set("s1").Obj())
+	h.forget()
+	h.succeed()
+	if got := h.condition(pending); !strings.HasPrefix(got, "True Held: ") {
+		t.Errorf("condition %s: %q", pending, got)
+	}
+	h.checkStatus()
 }
 
 // TestAdoptPagesIsRepeated: each request may fail, and the next attempt of this or another process

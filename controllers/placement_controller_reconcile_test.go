@@ -62,6 +62,20 @@ func (h *setUpHub) checkPublished(want ...string) {
 	if got := h.condition(satisfied); got != allScheduled {
 		h.t.Errorf("condition %s: got %q, want %q", satisfied, got, allScheduled)
 	}
+	h.checkStatus()
+}
+
+// checkStatus compares the counts of the status with what is published.
+func (h *setUpHub) checkStatus() {
+	h.t.Helper()
+	status, published := h.placement().Status, h.published()
+	var grouped int32
+	for _, group := range status.DecisionGroups {
+		grouped += group.ClusterCount
+	}
+	if want := int32(len(published)); status.NumberOfSelectedClusters != want || grouped != want {
+		h.t.Errorf("the status counts %d clusters, and %d in groups; published are %v", status.NumberOfSelectedClusters, grouped, published)
+	}
 }
 
 // cause is what the next attempt for Placement n/p is for.

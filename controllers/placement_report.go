@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/report"
@@ -177,9 +178,13 @@ func (r *PlacementReconciler) sendStatusRefused(ctx context.Context, pl *v1alpha
 
 // statusOf returns the status that describes the published decision.
 func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.PlacementStatus {
-	published := attempt.Step
-	status := attempt.Snapshot.Subject.Placement.Status.DeepCopy()
-	if published != nil {
+	published, subject := attempt.Step, attempt.Snapshot.Subject
+	status := subject.Placement.Status.DeepCopy()
+	if published == nil {
+		// Other writers, or an earlier process, published what the status does not describe yet.
+		status.NumberOfSelectedClusters = int32(len(attempt.Listed()))
+		status.DecisionGroups = decisions.PublishedStatus(subject.Placement, subject.Pages)
+	} else {
 		status.NumberOfSelectedClusters = int32(len(published.Selected))
 		status.DecisionGroups = published.Result.Groups
 		if attempt.ScoresWritten() {

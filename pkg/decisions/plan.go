@@ -1,7 +1,9 @@
 package decisions
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -163,14 +165,28 @@ func (l *layout) finalPage(d *draft) Page {
 func (p Plan) GroupStatus() []v1alpha1.DecisionGroupStatus {
 	var out []v1alpha1.DecisionGroupStatus
 	for _, page := range p.Pages {
-		if page.GroupIndex == len(out) {
+		if n := len(out); n == 0 || int(out[n-1].DecisionGroupIndex) != page.GroupIndex {
 			out = append(out, v1alpha1.DecisionGroupStatus{DecisionGroupIndex: int32(page.GroupIndex), DecisionGroupName: page.GroupName})
 		}
-		g := &out[page.GroupIndex]
+		g := &out[len(out)-1]
 		g.Decisions = append(g.Decisions, page.Name)
 		g.ClusterCount += int32(len(page.Decisions))
 	}
 	return out
+}
+
+// PublishedStatus is GroupStatus for the pages that are published, if an attempt plans none.
+func PublishedStatus(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision) []v1alpha1.DecisionGroupStatus {
+	var p Plan
+	for _, pd := range pl.PublishedPages(published) {
+		if index := indexOf(pd.Labels[v1alpha1.DecisionGroupIndexLabel]); index != noIndex {
+			p.Pages = append(p.Pages, Page{Name: pd.Name, GroupName: pd.Labels[v1alpha1.DecisionGroupNameLabel], GroupIndex: index, Decisions: pd.Status.Decisions})
+		}
+	}
+	slices.SortFunc(p.Pages, func(a, b Page) int {
+		return cmp.Or(cmp.Compare(a.GroupIndex, b.GroupIndex), cmp.Compare(uint(numberOf(a.Name, pl.Name)-1), uint(numberOf(b.Name, pl.Name)-1)), strings.Compare(a.Name, b.Name))
+	})
+	return p.GroupStatus()
 }
 
 // Selected returns the names of the clusters on the pages, in page order.

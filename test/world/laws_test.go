@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -328,8 +329,8 @@ func (w *world) difference(ctx context.Context) string {
 }
 
 // onlyBalance reports whether Balance alone makes a simulation select other clusters than those
-// that are published: decisions of others wake no Placement. Both are as many, all qualify, and as
-// many of them have a taint PreferNoSelect, which outweighs Balance.
+// that are published: decisions of others wake no Placement. All qualify, Balance can explain the
+// difference of their totals, and as many have a taint PreferNoSelect, which outweighs Balance.
 func (l *laws) onlyBalance(pl *v1alpha1.Placement, objects simulator.Objects, report *simulator.Report, want, published []string) bool {
 	avoided := map[string]bool{}
 	for _, o := range objects {
@@ -339,13 +340,28 @@ func (l *laws) onlyBalance(pl *v1alpha1.Placement, objects simulator.Objects, re
 			})
 		}
 	}
-	count := func(names []string) (n int) {
-		for _, name := range names {
-			if avoided[name] {
-				n++
-			}
+	// worst is the lowest total of the selected clusters without Balance, best the highest of the
+	// others; both by whether the cluster is avoided.
+	worst, best := map[bool]int64{true: math.MaxInt64, false: math.MaxInt64}, map[bool]int64{true: math.MinInt64, false: math.MinInt64}
+	selected := map[bool]int{}
+	var most int64
+	for _, name := range report.Ranking {
+		total, by := withoutBalance(report, name)
+		most = by
+		if class := avoided[name]; changes.Contains(published, name) {
+			worst[class] = min(worst[class], total)
+			selected[class]++
+		} else {
+			best[class] = max(best[class], total)
 		}
-		return n
+	}
+	for _, name := range want {
+		selected[avoided[name]]--
+	}
+	for class, other := range best {
+		if selected[class] != 0 || most == 0 || worst[class] != math.MaxInt64 && other != math.MinInt64 && other-worst[class] > most {
+			return false
+		}
 	}
 	possible := changes.Sorted(slices.Clone(report.Ranking))
 	if revision, err := changes.PinnedRevision(pl); err != nil {
@@ -357,7 +373,7 @@ func (l *laws) onlyBalance(pl *v1alpha1.Placement, objects simulator.Objects, re
 		}
 		possible = changes.Minus(possible, changes.Minus(possible, pinned))
 	}
-	return report.Pending == nil && len(want) == len(published) && len(changes.Minus(published, possible)) == 0 && count(want) == count(published)
+	return report.Pending == nil && len(changes.Minus(published, possible)) == 0
 }
 
 // published returns the clusters on the pages of a Placement, sorted.
@@ -384,6 +400,9 @@ func (l *laws) checkHistory(ctx context.Context) {
 	}
 	for i := range placements.Items {
 		pl := &placements.Items[i]
+		if pl.IsDisabled() {
+			continue // Its pages belong to other writers.
+		}
 		history := changes.HistoryOf(pl, slices.Collect(maps.Values(l.records)))
 		open := 0
 		for _, record := range history {

@@ -192,7 +192,7 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 			}
 		}
 		go w.schedule.Run(always)
-		for _, name := range []string{"team", "berth"} {
+		for _, name := range []string{"team", "berth", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"} {
 			w.create(ctx, &corev1.Namespace{ObjectMeta: fixture.Placement("", name).Obj().ObjectMeta})
 		}
 		w.createFleet(ctx)
