@@ -30,8 +30,10 @@ type laws struct {
 	pages  map[string]map[string]*v1alpha1.PlacementDecision // by Placement and name
 	// records has the last state of each record that ever existed.
 	records map[types.UID]*berthv1alpha1.PlacementChange
-	// damaged are Placements whose pages were edited by hand, until Berth writes one.
+	// damaged are Placements whose pages were edited by hand, until Berth writes one. lost are the
+	// clusters on those pages, until Berth writes them, by Placement and name.
 	damaged map[string]bool
+	lost    map[string]bool
 	// left has the last time at which a cluster left the pages of a Placement, and the number of
 	// inputs before.
 	left map[string]departure
@@ -52,7 +54,7 @@ type departure struct {
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{},
+		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{},
 	}
 }
 
@@ -72,7 +74,11 @@ func decode[T any](content map[string]any) *T {
 
 // damage says that a person is about to edit a page.
 func (l *laws) damage(page *v1alpha1.PlacementDecision) {
-	l.damaged[page.Labels[v1alpha1.PlacementLabel]] = true
+	placement := page.Labels[v1alpha1.PlacementLabel]
+	l.damaged[placement] = true
+	for _, d := range page.Status.Decisions {
+		l.lost[placement+"/"+d.ClusterName] = true
+	}
 }
 
 func (l *laws) onWrite(w *server.Write) {
@@ -122,27 +128,37 @@ func (l *laws) checkApproved(placement string, before, after map[string]bool, pa
 	if l.approvalSince.IsZero() || time.Since(l.approvalSince) < 2*time.Minute || len(before) == 0 {
 		return
 	}
-	needs := ""
+	needs := map[string]string{}
 	for name := range before {
 		if !after[name] && !l.isRevoked(name) {
-			needs = "removes " + name
+			needs[name] = "removes"
 		}
 	}
 	for name := range after {
 		if !before[name] {
-			needs = "adds " + name
+			needs[name] = "adds"
 		}
 	}
+	// A page that a change empties keeps its older revision.
 	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)
 	for _, record := range l.records {
-		approval := changes.ApprovalOf(record)
-		if record.Spec.Placement == placement && record.Spec.Revision == revision && approval != nil && approval.Decision == berthv1alpha1.Approved ||
-			record.Spec.Placement == placement && record.Status.PermittedTime != nil && record.Status.PermittedTime.Time.Before(l.approvalSince.Add(2*time.Minute)) && record.Spec.Revision == revision {
-			return
+		approval, permitted := changes.ApprovalOf(record), record.Status.PermittedTime
+		approved := approval != nil && approval.Decision == berthv1alpha1.Approved || permitted != nil && permitted.Time.Before(l.approvalSince.Add(2*time.Minute))
+		if record.Spec.Placement != placement || record.Spec.Revision < revision || !approved {
+			continue
+		}
+		added, removed, err := changes.Lists(record)
+		if err != nil {
+			panic(err)
+		}
+		for name, verb := range needs {
+			if verb == "adds" && slices.Contains(added, name) || verb == "removes" && slices.Contains(removed, name) {
+				delete(needs, name)
+			}
 		}
 	}
-	if needs != "" {
-		l.breaks("revision %d of %s %s without an approval", revision, placement, needs)
+	if len(needs) > 0 {
+		l.breaks("revision %d of %s is published without an approval: %v", revision, placement, needs)
 	}
 }
 
@@ -165,11 +181,18 @@ func (l *laws) onPage(w *server.Write) {
 	case "": // The Placement is deleted, and its pages with it.
 		return
 	}
+	after := l.union(placement)
+	restored := map[string]bool{}
+	for name := range after {
+		if !before[name] && l.lost[placement+"/"+name] {
+			restored[name] = true
+			delete(l.lost, placement+"/"+name)
+		}
+	}
 	if l.damaged[placement] {
 		delete(l.damaged, placement)
 		return
 	}
-	after := l.union(placement)
 	for name := range before {
 		if !after[name] {
 			l.left[placement+"/"+name] = departure{time.Now(), l.inputs}
@@ -183,6 +206,7 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	l.checkGroups(placement, page)
 	l.checkPermitted(placement, page, w)
+	maps.Copy(before, restored)
 	l.checkApproved(placement, before, after, page)
 }
 

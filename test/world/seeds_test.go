@@ -27,7 +27,7 @@ import (
 
 var (
 	first = flag.Uint64("world.seed", 1, "the first seed")
-	seeds = flag.Int("world.seeds", 70, "how many seeds")
+	seeds = flag.Int("world.seeds", 200, "how many seeds")
 	hours = flag.Float64("world.hours", 1, "simulated hours of each seed")
 	every = flag.Int("world.every", 0, "the distance between seeds, for the processes of one run")
 	turns = flag.Bool("world.trace", false, "print each turn of the first seed")
