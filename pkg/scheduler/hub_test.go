@@ -207,6 +207,8 @@ type desk struct {
 	fore        *fore
 	// preScorer, when set, is among the plugins after the next restart.
 	preScorer *preScorer
+	// more are further plugins after the next restart.
+	more      []framework.Plugin
 	now       time.Time
 	placement *v1alpha1.Placement
 	clusters  map[string]*v1alpha1.ManagedCluster
@@ -249,7 +251,7 @@ func (d *desk) restart() {
 		Pages: d.pages, Assume: d.inv.AssumePage, HeldChanges: d.heldChanges,
 	}
 	registry, defaults := builtin.Registry(), builtin.DefaultProfile()
-	own := []framework.Plugin{d.x, d.y, d.fore}
+	own := append([]framework.Plugin{d.x, d.y, d.fore}, d.more...)
 	if d.preScorer != nil {
 		own = append(own, d.preScorer)
 	}

@@ -1,0 +1,935 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// The tests of this file fail: each shows where the engine differs from the sentence that its
+// comment names.
+
+// needsApproval has the policy require approval, and new clusters be ready for ten minutes.
+func needsApproval(spec *berthv1alpha1.DisruptionPolicySpec) {
+	spec.Approval, spec.MinReadySeconds = berthv1alpha1.ApprovalRequired, 600
+}
+
+// approvedInProgress is a desk whose approved change 2 replaces a and b by x and y, and has
+// published x.
+func approvedInProgress(t *testing.T, change func(spec *berthv1alpha1.DisruptionPolicySpec), more ...framework.Plugin) *desk {
+	t.Helper()
+	d := governed(t, 0, nothing)
+	d.more = more
+	d.restart()
+	d.attemptUntilStable()
+	d.govern(needsApproval)
+	d.govern(change)
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	d.attempt()
+	d.approve("2")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c x | [c x y] | ")
+	if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+		t.Fatalf("change 2 is %s", got)
+	}
+	return d
+}
+
+// TestReadingRejectedThenRevoked: an approver rejects the removal of a cluster. Later the platform
+// takes the cluster's set from the namespace.
+//
+// Violates engine.md 1: "Revoked: only the removal of clusters of lost sets, whatever else is
+// true", changes.md 7: "revoking is the platform's right, and is obeyed at once", architecture.md:
+// "Revoked removals alone, after each Verdict but Permitted".
+func TestReadingRejectedThenRevoked(t *testing.T) {
+	for _, rejected := range []bool{false, true} {
+		d := governed(t, 0, nothing)
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
+		d.tier("silver", "a")
+		d.attempt()
+		if rejected {
+			d.refuseIt()
+		}
+		d.attemptUntilStable()
+		d.leaveSet("a")
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: b c" {
+			t.Errorf("rejected before %t: a is in no bound set, and published is %s: %s", rejected, got, d.pending())
+		}
+	}
+}
+
+// TestReadingGoesOn: an approved change in progress is not superseded by a target that has all that
+// it adds and none that it removes.
+//
+// Violates engine.md 3: "A Progressing change is superseded only if the new target contradicts it
+// ... Else it is completed first, under its approval", changes.md 7.
+func TestReadingGoesOn(t *testing.T) {
+	for name, then := range map[string]func(d *desk){
+		"suspended": func(d *desk) {
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+			d.attemptUntilStable()
+			d.tier("gold", "z")
+		},
+		"after its deadline": func(d *desk) {
+			d.ready("a b c", "x")
+			d.later(700)
+			d.attemptUntilStable()
+			d.tier("gold", "z")
+		},
+		"Reserve waits": func(d *desk) {
+			d.fore.answer = awaits
+			d.tier("gold", "z")
+		},
+		"the removal of a revoked cluster is denied": func(d *desk) {
+			d.x.ofRevoked = refuses
+			d.leaveSet("c")
+		},
+		"the removal of a revoked cluster is held": func(d *desk) {
+			d.x.ofRevoked = holds
+			d.leaveSet("c")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				if name == "after its deadline" {
+					apps(spec)
+				}
+			})
+			then(d)
+			d.attempt()
+			if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+				t.Errorf("the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
+			}
+		})
+	}
+}
+
+// picky is a Reserve plugin whose answer depends on the change.
+type picky struct {
+	bare
+	of func(p *framework.Proposal) *framework.Status
+}
+
+func (r *picky) Reserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
+	if r.of == nil {
+		return nil
+	}
+	return r.of(p)
+}
+
+func (r *picky) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
+}
+
+// TestReadingFailedRest: Reserve fails once, for the rest of an approved change in progress.
+//
+// Violates law 1 and framework.md: "a non-success Status speaks of the attempt", engine.md 3.
+func TestReadingFailedRest(t *testing.T) {
+	r := &picky{bare: bare{"picky"}}
+	d := approvedInProgress(t, nothing, r)
+	failed := false
+	r.of = func(*framework.Proposal) *framework.Status {
+		if failed {
+			return nil
+		}
+		failed = true
+		return framework.AsStatus(errors.New("a request failed"))
+	}
+	d.tier("gold", "z")
+	_, _ = d.try()
+	if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+		t.Errorf("after one failed request the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
+	}
+}
+
+// TestReadingWaitingKeepsItsClaim: the change to the target waits, and the rest of the change in
+// progress is denied.
+//
+// Violates engine.md 2: "a change that is Held or Waiting keeps its claim".
+func TestReadingWaitingKeepsItsClaim(t *testing.T) {
+	r := &picky{bare: bare{"picky"}}
+	d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = "" }, r)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+	r.of = func(p *framework.Proposal) *framework.Status {
+		if slices.Contains(p.Added, "y") && !slices.Contains(p.Added, "z") {
+			return refuses
+		}
+		return nil
+	}
+	d.tier("gold", "z")
+	a := d.attempt()
+	s := d.snapshot()
+	if n := s.Counts.ByIndex.Get(s.Cluster("z").Index); a.Outcome == plan.Waiting && n != 1 {
+		t.Errorf("the change that adds z is %s, and z counts %d", a.Outcome, n)
+	}
+}
+
+// TestReadingMinReadyAfterALostResponse: the response to the write that adds x is lost, and the
+// next attempt, which reads the page, publishes nothing else.
+//
+// Violates changes.md 3: "an added cluster counts as ready after it has been listed and ready for"
+// minReadySeconds; law 9.
+func TestReadingMinReadyAfterALostResponse(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 600 })
+		d.tier("silver", "a")
+		d.tier("gold", "x")
+		if lost {
+			d.loseResponses()
+		} else {
+			d.attempt()
+		}
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+		_, _ = d.try()
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = false })
+		d.later(1)
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: a b c x" {
+			t.Errorf("lost %t: x was published a second ago, minReadySeconds is 600, and published is %s", lost, got)
+		}
+	}
+}
+
+// TestReadingMinReadyWhileDisabled: x becomes not ready, and ready again, while its Placement is
+// disabled.
+//
+// Violates changes.md 3: "an added cluster counts as ready after it has been listed and ready for"
+// minReadySeconds; law 9.
+func TestReadingMinReadyWhileDisabled(t *testing.T) {
+	for _, disabled := range []bool{false, true} {
+		d := governed(t, 3, nothing)
+		d.ready("a b c x", "")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			apps(spec)
+			spec.MinReadySeconds = 600
+		})
+		d.attemptUntilStable()
+		d.tier("silver", "a")
+		d.tier("gold", "x")
+		d.attemptUntilStable()
+		attempt := func() { d.attemptUntilStable() }
+		if disabled {
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+			})
+			attempt = func() { d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot) }
+		}
+		attempt()
+		d.later(300)
+		d.app("x", false)
+		attempt()
+		d.later(290)
+		d.app("x", true)
+		attempt()
+		if disabled {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = nil })
+			subject := d.inv.Subject(key)
+			d.inv.AdoptPages(subject, subject.LastRevision())
+		}
+		d.later(20)
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: a b c x" {
+			t.Errorf("disabled %t: x is ready for 20 seconds, minReadySeconds is 600, and published is %s", disabled, got)
+		}
+	}
+}
+
+// mover is a Transition plugin that answers as it is set.
+type mover struct {
+	bare
+	answer *framework.Transition
+}
+
+func (m *mover) Transition(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Change) (*framework.Transition, *framework.Status) {
+	return m.answer, nil
+}
+
+// TestReadingTransition: the engine keeps a step between the two answers, and removes what the
+// Placement cannot keep, whatever a Transition plugin says.
+//
+// Violates law 9: "A step stays between two answers. It contains every cluster of both, and no
+// cluster of neither", framework.md: "It ignores forced removals in Keep and clusters outside the
+// change, so law 9's bounds hold whatever a plugin says".
+func TestReadingTransition(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer *framework.Transition
+		want   string
+	}{
+		"removes a cluster of both":  {&framework.Transition{Removed: []string{"c"}}, "a b c"},
+		"adds a cluster of neither":  {&framework.Transition{Added: []string{"q"}}, "a b c"},
+		"keeps one that was deleted": {&framework.Transition{Why: "later"}, "b c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mover{bare: bare{"mover"}}
+			d := governed(t, 0, nothing)
+			d.inv.Delete(d.policy)
+			d.policy, d.more = nil, []framework.Plugin{m}
+			d.restart()
+			d.attemptUntilStable()
+			m.answer = tc.answer
+			d.tier("gold", "x")
+			if name == "keeps one that was deleted" {
+				d.remove("a")
+			} else {
+				d.tier("silver", "a")
+			}
+			d.attempt()
+			if got := strings.TrimPrefix(d.published(), "p-decision-1: "); got != tc.want {
+				t.Errorf("published %s, want %s", got, tc.want)
+			}
+			if got := strings.Join(d.inv.Subject(key).LastNames(), " "); got != tc.want {
+				t.Errorf("stored as published: %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestReadingDeadlineAfterAFailedWrite: the status of the record that says when the last step was
+// published cannot be written. The deadline counts from that step all the same.
+//
+// Violates law 9 and changes.md 3: progressDeadlineSeconds is "this time without a step or a newly
+// ready cluster".
+func TestReadingDeadlineAfterAFailedWrite(t *testing.T) {
+	for _, written := range []bool{true, false} {
+		d := governed(t, 3, nothing)
+		d.ready("a b c", "x y")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			apps(spec)
+			spec.OnDeadline, spec.ProgressDeadlineSeconds = "Continue", 600
+		})
+		d.attemptUntilStable()
+		d.tier("silver", "a", "b")
+		d.tier("gold", "x", "y")
+		d.attemptUntilStable()
+		d.later(590)
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxSurge = new(intstr.FromInt32(2)) })
+		if written {
+			d.attempt()
+		} else {
+			d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot)
+		}
+		if got := d.published(); got != "p-decision-1: a b c x y" {
+			t.Fatal(got)
+		}
+		d.later(15)
+		d.attempt()
+		if got := d.published(); got != "p-decision-1: a b c x y" {
+			t.Errorf("written %t: y was published 15 seconds ago and is not ready, the deadline is 600 seconds, and published is %s", written, got)
+		}
+	}
+}
+
+// TestReadingFailuresKeepWhatWaits: an attempt for a change that waits fails.
+//
+// Violates architecture.md: "What is reserved for a change stays until it ends, also when an
+// attempt fails or decides nothing", engine.md 2.
+func TestReadingFailuresKeepWhatWaits(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		f := newFleetAtRest(t, true, nil, nil)
+		f.store(fixture.Placement("ns", "p0").Number(1).Obj())
+		f.run(20)
+		f.gate.answer = awaits
+		f.store(fixture.Placement("ns", "p0").Number(2).Generation(2).Obj())
+		f.attempt(p0)
+		if fails {
+			f.gate.answer = framework.AsStatus(errors.New("broken"))
+			f.attempt(p0)
+		}
+		f.gate.answer = nil
+		f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
+		f.attempt(p1)
+		if got := f.inv.Subject(p1).LastNames(); len(got) > 0 {
+			t.Errorf("fails %t: the change of p0 waits for the quota of two, p0 is %s, and p1 has %q", fails, f.outcomes[p0], got)
+		}
+	}
+}
+
+// TestReadingUnreadPagesKeepQuota: the response to a write is lost, and the page cannot be read in
+// the next attempt either.
+//
+// Violates engine.md 2 ("so an approval never fails because somebody else took the quota") and law
+// 5: the clusters are published, and others may take their quota.
+func TestReadingUnreadPagesKeepQuota(t *testing.T) {
+	d := newDesk(t, ask(), "a", "b")
+	d.queue = &framework.QueueAdmission{Admitted: true, Limit: 2}
+	used := 0
+	d.scheduler.StoreQuota = func(_ *framework.Subject, clusters int) { used = clusters }
+	d.pages.lost = true
+	for n := range 3 {
+		_, _ = d.try()
+		if used != 2 {
+			t.Errorf("after attempt %d the page is %s, and the quota in use is %d, want 2", n+1, d.published(), used)
+		}
+	}
+}
+
+// TestReadingStabilization: a target that has not been the same for the stabilization window keeps
+// a cluster that the approved change in progress removes. A moment later the target is as before.
+//
+// Violates changes.md 3: "a new T supersedes a Progressing one, only after T has been the same for
+// this long; meanwhile that one goes on".
+func TestReadingStabilization(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+	d.tier("gold", "a")
+	d.attempt()
+	if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+		t.Errorf("at once, the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
+	}
+	d.later(1)
+	d.tier("silver", "a")
+	d.later(100)
+	d.attemptUntilStable()
+	t.Log(d.state())
+}
+
+// TestReadingHeldForever: the deadline of a held change passes while attempts wait or fail.
+//
+// Violates architecture.md: "a held change ends at its deadline, also when nothing can be decided",
+// guarantees.md: no "reservation, a hold or a table without an end".
+func TestReadingHeldForever(t *testing.T) {
+	for name, answer := range map[string]*framework.Status{
+		"holds": nil, "Permit waits": awaits, "Permit fails": framework.AsStatus(errors.New("broken")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, count := holdingC3(t)
+			d.y.answer = answer
+			for range 20 {
+				d.later(24 * 3600)
+				_, _ = d.try()
+			}
+			if got := d.phase("2"); got == berthv1alpha1.PhaseHeld {
+				t.Errorf("after 20 days change 2 is %s until %s, and c3 counts %d", got, d.records["p-2"].Status.Holds[0].Until, count())
+			}
+		})
+	}
+}
+
+// TestReadingUnwrittenHold: a change is held, its record cannot be written yet, and the next
+// attempt fails.
+//
+// Violates architecture.md: "What is reserved for a change stays until it ends, also when an
+// attempt fails".
+func TestReadingUnwrittenHold(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		d := newDesk(t, ask(), "c1", "c2")
+		d.attemptUntilStable()
+		d.require()
+		d.add("c3")
+		d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+		_, _ = d.try()
+		if fails {
+			d.y.answer = framework.AsStatus(errors.New("broken"))
+			_, _ = d.try()
+		} else {
+			_, _ = d.try()
+		}
+		s := d.snapshot()
+		if n := s.Counts.ByIndex.Get(s.Cluster("c3").Index); n != 1 {
+			t.Errorf("fails %t: c3 counts %d", fails, n)
+		}
+	}
+}
+
+// ledger is a Reserve plugin that remembers for what it reserved last.
+type ledger struct {
+	bare
+	reserved []string
+}
+
+func (l *ledger) Reserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
+	l.reserved = p.Added
+	return nil
+}
+
+func (l *ledger) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
+	l.reserved = nil
+}
+
+// TestReadingRevokedKeepsPluginsReservation: nothing is decided, and the removal of a revoked
+// cluster is not permitted. The held change stays open.
+//
+// Violates engine.md 2: "a change that is Held or Waiting keeps its claim, and Unreserve gives it
+// back when the change ends", architecture.md: "also when an attempt fails or decides nothing".
+func TestReadingRevokedKeepsPluginsReservation(t *testing.T) {
+	for _, revoked := range []bool{false, true} {
+		l := &ledger{bare: bare{"ledger"}}
+		d := newDesk(t, ask(), "c1", "c2")
+		d.more = []framework.Plugin{l}
+		d.restart()
+		d.attemptUntilStable()
+		d.require()
+		d.add("c3")
+		d.attemptUntilStable()
+		d.x.ofRevoked = refuses
+		if revoked {
+			d.leaveSet("c1")
+		}
+		d.edit(func(pl *v1alpha1.Placement) {
+			pl.Annotations = map[string]string{v1alpha1.SelectionPolicyAnnotation: "missing"}
+		})
+		_, _ = d.try()
+		if got := strings.Join(l.reserved, " "); d.phase("2") == berthv1alpha1.PhaseHeld && got != "c3" {
+			t.Errorf("revoked %t: change 2 is Held, and reserved is %q", revoked, got)
+		}
+	}
+}
+
+// TestReadingWaitingBesideTheRest: the change to the target waits, and meanwhile the rest of the
+// change in progress goes on.
+//
+// Violates engine.md 2: "a change that is Held or Waiting keeps its claim".
+func TestReadingWaitingBesideTheRest(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Approval, spec.StabilizationWindowSeconds = "", 60
+	})
+	d.tier("silver", "y")
+	d.tier("gold", "z")
+	a := d.attempt()
+	s := d.snapshot()
+	if n := s.Counts.ByIndex.Get(s.Cluster("z").Index); a.Deferred != nil && a.Deferred.Outcome == plan.Waiting && n != 1 {
+		t.Errorf("the change that adds %v is %s, and z counts %d", a.Deferred.Added, a.Deferred.Outcome, n)
+	}
+}
+
+// TestReadingFoundRemovalsCount: the response to the write that removes a is lost, and another
+// target is selected before the page is read.
+//
+// Violates guarantees.md: removals are "counted by what is published"; changes.md 3: BlastRadius
+// "counts the whole change once, when it is permitted".
+func TestReadingFoundRemovalsCount(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		d := governed(t, 0, nothing)
+		d.inv.Delete(d.policy)
+		d.policy, d.arguments = nil, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
+		d.restart()
+		d.attemptUntilStable()
+		d.tier("silver", "a")
+		d.loseResponses()
+		if other {
+			d.tier("gold", "a")
+		}
+		d.decideAgain()
+		d.attemptUntilStable()
+		d.tier("silver", "b")
+		if a := d.attempt(); a.Outcome != plan.Held {
+			t.Errorf("another target %t: a and b left within the window, the limit is 1, and the second removal is %s: %s, counts %v", other, a.Outcome, d.published(), d.scheduler.Counts())
+		}
+	}
+}
+
+// TestReadingMinReadyAtRest: x, which the last change added, becomes not ready and ready again
+// while no change is in progress. No attempt is asked for, so it counts as ready since it was
+// added.
+//
+// Violates changes.md 3: "an added cluster counts as ready after it has been listed and ready for"
+// minReadySeconds; law 9; law 3: the answer depends on whether an attempt ran in between.
+func TestReadingMinReadyAtRest(t *testing.T) {
+	for _, attempts := range []bool{true, false} {
+		d := governed(t, 3, nothing)
+		d.ready("a b c x y", "")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			apps(spec)
+			spec.MinReadySeconds = 600
+		})
+		d.attemptUntilStable()
+		d.tier("silver", "a")
+		d.tier("gold", "x")
+		d.attemptUntilStable()
+		d.later(601)
+		d.attemptUntilStable()
+		d.expect("p-decision-1: b c x |  | ")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) })
+		d.attemptUntilStable()
+		for _, ready := range []bool{false, true} {
+			d.later(100)
+			affected := d.inv.SetReadiness("apps", inventory.ReadyObject{Key: inventory.Key{Namespace: "ns", Name: "x"}, Cluster: "x", Ready: ready})
+			if attempts || len(affected) > 0 {
+				d.attemptUntilStable()
+			}
+		}
+		d.later(10)
+		d.tier("silver", "b")
+		d.tier("gold", "y")
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: b c x y" {
+			t.Errorf("attempts in between %t: of three desired clusters two must be ready for 600 seconds, x is for 10, and published is %s", attempts, got)
+		}
+	}
+}
+
+// TestReadingUnreadRemovalsCount: the response to the write that removes a is lost, and the page
+// cannot be read. Another Placement removes a cluster.
+//
+// Violates guarantees.md: removals are "counted by what is published".
+func TestReadingUnreadRemovalsCount(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		d := governed(t, 0, nothing)
+		d.inv.Delete(d.policy)
+		d.policy, d.arguments = nil, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
+		d.restart()
+		d.attemptUntilStable()
+		other := inventory.Key{Namespace: "ns", Name: "q"}
+		q := fixture.Placement("ns", "q").Generation(1).Number(2).Obj()
+		q.UID = "q"
+		d.inv.Update(q.DeepCopy())
+		attempt := func() plan.Outcome {
+			a := d.scheduler.Attempt(t.Context(), "ns", func() *framework.Snapshot { return d.inv.Snapshot(other, d.now, nil) })
+			return a.Outcome
+		}
+		attempt()
+		d.tier("silver", "a")
+		if lost {
+			d.loseResponses()
+		} else {
+			d.attempt()
+		}
+		if got := d.published(); got != "p-decision-1: b c, q-decision-1: a b" {
+			t.Fatal(got)
+		}
+		q = q.DeepCopy()
+		q.Generation, q.Spec.NumberOfClusters = 2, new(int32(1))
+		d.inv.Update(q)
+		if got := attempt(); got != plan.Held {
+			t.Errorf("lost %t: the limit is one removal, and the second one is %s: %s", lost, got, d.published())
+		}
+	}
+}
+
+// TestReadingLateApprovalExpires: an approver approves a rejected change under its earlier
+// revision, and another plugin holds it until the deadline of its hold has passed. Then that plugin
+// permits it.
+//
+// Violates changes.md 2: "approving that record permits it", guarantees.md: "the newest answer
+// counts, once".
+func TestReadingLateApprovalExpires(t *testing.T) {
+	for _, expires := range []bool{false, true} {
+		d := newDesk(t, ask(), "c1", "c2")
+		d.attemptUntilStable()
+		d.require()
+		d.add("c3")
+		d.attemptUntilStable()
+		d.refuseIt()
+		d.attemptUntilStable()
+		d.add("c4")
+		d.attemptUntilStable()
+		d.remove("c4")
+		d.attemptUntilStable()
+		d.x.answer = holds
+		d.approve("2")
+		d.attemptUntilStable()
+		d.expect("p-decision-1: c1 c2 | [c1 c2 c3] | True/Held")
+		if expires {
+			d.now = d.now.Add(2 * time.Hour)
+			d.attemptUntilStable()
+		}
+		d.x.answer = nil
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: c1 c2 c3" {
+			t.Errorf("expires %t: the change is approved, no plugin holds it any more, and published is %s", expires, d.state())
+		}
+	}
+}
+
+// TestReadingApprovedForcedRemovals: BlastRadius and the windows of a policy hold a change with two
+// forced removals, and an approver approves it.
+//
+// Violates the table in changes.md 3: forced removals "go ahead" of windows, and an approval passes
+// BlastRadius. No record asks for an approval of the forced removals alone.
+func TestReadingApprovedForcedRemovals(t *testing.T) {
+	for _, limit := range []string{"3", "1"} {
+		d := governedWith(t, map[string]string{"BlastRadius": `{"maxRemoved": ` + limit + `, "settle": "0s"}`}, nothing)
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
+		})
+		d.now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		d.tier("gold", "x", "y")
+		d.taint("a", "broken")
+		d.taint("b", "broken")
+		d.attemptUntilStable()
+		if limit == "1" {
+			d.expect("p-decision-1: a b c | [c x y] | True/Held")
+			d.approve(d.revision())
+			d.attemptUntilStable()
+		}
+		if got := d.published(); got != "p-decision-1: c" {
+			t.Errorf("limit %s: the removal of a and b is forced and approved, and published is %s: %s", limit, got, d.message())
+		}
+	}
+}
+
+// TestReadingHeldRemovalHasARecord: the change to the target is denied, and BlastRadius holds the
+// removal of two revoked clusters alone.
+//
+// Violates architecture.md: "A change that is held ... has a PlacementChange": nobody can approve
+// the removal.
+func TestReadingHeldRemovalHasARecord(t *testing.T) {
+	d := governedWith(t, map[string]string{"BlastRadius": `{"maxRemoved": 1, "settle": "0s"}`}, nothing)
+	d.x.answer, d.x.ofRevoked = refuses, framework.NewStatus(framework.Success, "")
+	d.leaveSet("a")
+	d.leaveSet("b")
+	d.tier("gold", "x", "y")
+	d.attemptUntilStable()
+	if d.published() == "p-decision-1: a b c" && d.newest() == nil {
+		t.Errorf("a and b are revoked, their removal needs an approval, there is no record, and the condition is %s: %s", d.pending(), d.message())
+	}
+}
+
+// TestReadingInterruptedStep: a change writes several pages, and the second write fails. The next
+// attempt, for the same target, fails in Permit, and the one after that succeeds.
+//
+// Violates the first law of framework.md: "a non-success Status speaks of the attempt: keep the
+// last decision", and the sense of law 2: x is published, gone and published again.
+func TestReadingInterruptedStep(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		var names []string
+		for i := range 250 {
+			names = append(names, fmt.Sprintf("c%03d", i))
+		}
+		d := newDesk(t, ask().Predicate(fixture.MatchLabel("pool", "in")), names...)
+		pool := func(value string, names ...string) {
+			for _, name := range names {
+				d.clusters[name] = fixture.Cluster(name).Set("s1").Label("pool", value).Obj()
+				d.inv.Update(d.clusters[name].DeepCopy())
+			}
+		}
+		pool("in", names...)
+		d.attemptUntilStable()
+		pool("out", "c000", "c120", "c220")
+		pool("in", "x", "y", "z")
+		writes := 0
+		d.pages.refuse = func(string) error {
+			if writes++; writes > 1 {
+				return errHubDown
+			}
+			return nil
+		}
+		_, _ = d.try()
+		d.pages.refuse = nil
+		came, left := listsAny(d, "x", "y", "z"), !listsAny(d, "c000") || !listsAny(d, "c120") || !listsAny(d, "c220")
+		if !came {
+			t.Fatalf("nothing came (left %t)", left)
+		}
+		if fails {
+			d.y.answer = framework.AsStatus(errors.New("broken"))
+		}
+		_, _ = d.try()
+		if !listsAny(d, "x", "y", "z") {
+			t.Errorf("fails %t: the cluster that came is gone", fails)
+		}
+		d.y.answer = nil
+		_, _ = d.try()
+		d.attemptUntilStable()
+		if !listsAny(d, "x") || listsAny(d, "c000") {
+			t.Error("the change is not complete")
+		}
+	}
+}
+
+// listsAny reports whether a page lists one of the clusters.
+func listsAny(d *desk, names ...string) bool {
+	for _, name := range names {
+		if strings.Contains(strings.ReplaceAll(d.published(), ",", " ")+" ", " "+name+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// prepares is a PreBind plugin that fails for additions.
+type prepares struct{ bare }
+
+func (prepares) PreBind(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
+	if len(p.Added) > 0 {
+		return framework.AsStatus(errors.New("no credentials"))
+	}
+	return nil
+}
+
+// TestReadingPagesAreRestored: a user deletes the page while what must come before the next step
+// fails.
+//
+// Violates engine.md 1: "If the records that must come first cannot be written, the Plan already
+// contains what is published all the same (restored pages, forced removals)", guarantees.md: "a
+// failure skips other work of the attempt: revoked clusters leave, pages are restored".
+func TestReadingPagesAreRestored(t *testing.T) {
+	for name, fails := range map[string]func(d *desk){
+		"Permit":                       func(d *desk) { d.x.answer = framework.AsStatus(errHubDown) },
+		"the record of the first step": func(d *desk) { d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown } },
+		"the record of the permission": func(d *desk) {
+			d.x.answer = holds
+			d.attemptUntilStable()
+			d.x.answer = nil
+			d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+		},
+		"PreBind": func(d *desk) {
+			d.more = []framework.Plugin{prepares{bare{"prepares"}}}
+			d.restart()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, nothing)
+			if name == "PreBind" {
+				fails(d)
+				d.attemptUntilStable()
+			}
+			d.tier("silver", "a")
+			d.tier("gold", "x")
+			if name != "PreBind" {
+				fails(d)
+			}
+			d.meddle("p-decision-1", func(*v1alpha1.PlacementDecision) bool { return false })
+			for range 3 {
+				_, _ = d.try()
+			}
+			if got := d.published(); got != "p-decision-1: a b c" {
+				t.Errorf("published is %q", got)
+			}
+		})
+	}
+}
+
+// TestReadingPendingBesideTheRest: windows hold the change to the target, and the rest of the
+// change in progress goes on.
+//
+// Violates engine.md 1: "The Plan keeps both the Move that was asked for with its Verdict (this is
+// what DecisionPending describes) and the Move that is made".
+func TestReadingPendingBesideTheRest(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Approval, spec.Windows = "", []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
+	})
+	d.tier("silver", "y")
+	d.tier("gold", "z")
+	a := d.attempt()
+	if got := d.pending(); a.Deferred != nil && a.Deferred.Outcome == plan.Held && got != "True/Held" {
+		t.Errorf("the change that adds %v is %s, and the condition is %q", a.Deferred.Added, a.Deferred.Outcome, got)
+	}
+}
+
+// TestReadingStaleRecordClaims: a change was rejected, and the end of its record cannot be written.
+//
+// Violates engine.md 2: "Other Placements are told once, at the end of an event or of a cycle, and
+// only if the claim differs from what it was at its beginning".
+func TestReadingStaleRecordClaims(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.queue = &framework.QueueAdmission{Admitted: true, Limit: 5, Listed: 2}
+	d.attemptUntilStable()
+	d.require()
+	d.add("c3")
+	d.attemptUntilStable()
+	d.refuseIt()
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+	_, _ = d.try()
+	var told []int
+	d.scheduler.StoreQuota = func(_ *framework.Subject, clusters int) { told = append(told, clusters) }
+	for range 3 {
+		_, _ = d.try()
+	}
+	if len(told) > 0 {
+		t.Errorf("the change is %s, and in three attempts the quota in use was stored as %v", d.phase("2"), told)
+	}
+}
+
+// TestReadingMoreClusters: while an approved change is in progress, the Placement asks for more
+// clusters. The target has all that the rest adds and none that it removes.
+//
+// Violates engine.md 3: "it is completed first, under its approval".
+func TestReadingMoreClusters(t *testing.T) {
+	for _, more := range []bool{false, true} {
+		d := governed(t, 3, nothing)
+		d.govern(needsApproval)
+		d.tier("silver", "a", "b")
+		d.tier("gold", "x", "y", "z", "w")
+		d.attempt()
+		change := d.records["p-2"].Spec
+		d.approve("2")
+		d.attemptUntilStable()
+		if more {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(5)) })
+		}
+		for range 40 {
+			d.attemptUntilStable()
+			d.later(100)
+		}
+		if got := d.phase("2"); got != berthv1alpha1.PhasePublished {
+			t.Errorf("more %t: the approved change (%v, %v) is %s: %s; now %s", more, change.Added, change.Removed, got, d.records["p-2"].Status.Message, d.state())
+		}
+	}
+}
+
+// TestReadingRevokedWhilePreBindFails: a cluster is revoked, and PreBind fails for the additions of
+// the same change.
+//
+// Violates guarantees.md: "a failure skips other work of the attempt: revoked clusters leave".
+func TestReadingRevokedWhilePreBindFails(t *testing.T) {
+	d := governed(t, 0, nothing)
+	d.more = []framework.Plugin{prepares{bare{"prepares"}}}
+	d.restart()
+	d.attemptUntilStable()
+	d.leaveSet("c")
+	d.tier("gold", "x")
+	for range 3 {
+		_, _ = d.try()
+	}
+	if got := d.published(); got != "p-decision-1: a b" {
+		t.Errorf("c is revoked, and published is %s", got)
+	}
+}
+
+// TestReadingWhoHoldsTheQuota: p1 gets no cluster, because a held change of p0 has reserved the
+// quota.
+//
+// Violates engine.md 2: "Conditions of those who wait for it name the change that holds it".
+func TestReadingWhoHoldsTheQuota(t *testing.T) {
+	f := newFleetAtRest(t, true, nil, nil)
+	f.store(fixture.Placement("ns", "p0").Number(1).Obj())
+	f.run(20)
+	f.hold(fixture.Placement("ns", "p0").Number(2).Generation(2))
+	f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
+	a := f.scheduler.Attempt(t.Context(), "ns", func() *framework.Snapshot { return f.snapshot(p1) })
+	if _, why := a.Satisfied(); !strings.Contains(why, "p0-2") && !strings.Contains(why, "change 2") {
+		t.Errorf("the message does not name change p0-2: %s", why)
+	}
+}
+
+// TestReadingPagesDeletedWhileDown: no controller runs while a user deletes the page, in the middle
+// of an approved change and after it.
+//
+// Violates architecture.md: last published is, "after a restart, what the pages list, or the newest
+// record if pages were damaged", guarantees.md: "pages are deleted: they are restored".
+func TestReadingPagesDeletedWhileDown(t *testing.T) {
+	for _, inProgress := range []bool{false, true} {
+		d := approvedInProgress(t, nothing)
+		if !inProgress {
+			for range 30 {
+				d.attemptUntilStable()
+				d.later(100)
+			}
+			d.expect("p-decision-1: c x y |  | ")
+		}
+		before := d.published()
+		d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{ClusterCount: 4}}
+		delete(d.pages.pages, pageKey("p-decision-1"))
+		d.restart()
+		d.attemptUntilStable()
+		if got := d.published(); got != before {
+			t.Errorf("in progress %t: published was %s, and is %q: %s", inProgress, before, got, d.state())
+		}
+	}
+}
