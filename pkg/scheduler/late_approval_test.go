@@ -185,3 +185,34 @@ func TestRejectionOutlivesDenial(t *testing.T) {
 		}
 	}
 }
+
+// TestLateApprovalOutlivesHolds: an approval that came late stays when the hold of another plugin
+// expires.
+func TestLateApprovalOutlivesHolds(t *testing.T) {
+	for _, expires := range []bool{false, true} {
+		d := newDesk(t, ask(), "c1", "c2")
+		d.attemptUntilStable()
+		d.require()
+		d.add("c3")
+		d.attemptUntilStable()
+		d.refuseIt()
+		d.attemptUntilStable()
+		d.add("c4")
+		d.attemptUntilStable()
+		d.remove("c4")
+		d.attemptUntilStable()
+		d.x.answer = holds
+		d.approve("2")
+		d.attemptUntilStable()
+		d.expect("p-decision-1: c1 c2 | [c1 c2 c3] | True/Held")
+		if expires {
+			d.now = d.now.Add(2 * time.Hour)
+			d.attemptUntilStable()
+		}
+		d.x.answer = nil
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: c1 c2 c3" {
+			t.Errorf("expires %t: the change is approved, no plugin holds it any more, and published is %s", expires, d.state())
+		}
+	}
+}

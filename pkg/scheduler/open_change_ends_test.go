@@ -280,3 +280,23 @@ func TestRevokedBesideWithSettle(t *testing.T) {
 		})
 	}
 }
+
+// TestRejectedRemovalIsRevoked: no answer to a record keeps a cluster whose set the platform takes
+// away.
+func TestRejectedRemovalIsRevoked(t *testing.T) {
+	for _, rejected := range []bool{false, true} {
+		d := governed(t, 0, nothing)
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
+		d.tier("silver", "a")
+		d.attempt()
+		if rejected {
+			d.refuseIt()
+		}
+		d.attemptUntilStable()
+		d.leaveSet("a")
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: b c" {
+			t.Errorf("rejected before %t: a is in no bound set, and published is %s: %s", rejected, got, d.pending())
+		}
+	}
+}

@@ -49,30 +49,6 @@ func approvedInProgress(t *testing.T, change func(spec *berthv1alpha1.Disruption
 	return d
 }
 
-// TestReadingRejectedThenRevoked: an approver rejects the removal of a cluster. Later the platform
-// takes the cluster's set from the namespace.
-//
-// Violates engine.md 1: "Revoked: only the removal of clusters of lost sets, whatever else is
-// true", changes.md 7: "revoking is the platform's right, and is obeyed at once", architecture.md:
-// "Revoked removals alone, after each Verdict but Permitted".
-func TestReadingRejectedThenRevoked(t *testing.T) {
-	for _, rejected := range []bool{false, true} {
-		d := governed(t, 0, nothing)
-		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
-		d.tier("silver", "a")
-		d.attempt()
-		if rejected {
-			d.refuseIt()
-		}
-		d.attemptUntilStable()
-		d.leaveSet("a")
-		d.attemptUntilStable()
-		if got := d.published(); got != "p-decision-1: b c" {
-			t.Errorf("rejected before %t: a is in no bound set, and published is %s: %s", rejected, got, d.pending())
-		}
-	}
-}
-
 // TestReadingGoesOn: an approved change in progress is not superseded by a target that has all that
 // it adds and none that it removes.
 //
@@ -607,41 +583,6 @@ func TestReadingUnreadRemovalsCount(t *testing.T) {
 		d.inv.Update(q)
 		if got := attempt(); got != plan.Held {
 			t.Errorf("lost %t: the limit is one removal, and the second one is %s: %s", lost, got, d.published())
-		}
-	}
-}
-
-// TestReadingLateApprovalExpires: an approver approves a rejected change under its earlier
-// revision, and another plugin holds it until the deadline of its hold has passed. Then that plugin
-// permits it.
-//
-// Violates changes.md 2: "approving that record permits it", guarantees.md: "the newest answer
-// counts, once".
-func TestReadingLateApprovalExpires(t *testing.T) {
-	for _, expires := range []bool{false, true} {
-		d := newDesk(t, ask(), "c1", "c2")
-		d.attemptUntilStable()
-		d.require()
-		d.add("c3")
-		d.attemptUntilStable()
-		d.refuseIt()
-		d.attemptUntilStable()
-		d.add("c4")
-		d.attemptUntilStable()
-		d.remove("c4")
-		d.attemptUntilStable()
-		d.x.answer = holds
-		d.approve("2")
-		d.attemptUntilStable()
-		d.expect("p-decision-1: c1 c2 | [c1 c2 c3] | True/Held")
-		if expires {
-			d.now = d.now.Add(2 * time.Hour)
-			d.attemptUntilStable()
-		}
-		d.x.answer = nil
-		d.attemptUntilStable()
-		if got := d.published(); got != "p-decision-1: c1 c2 c3" {
-			t.Errorf("expires %t: the change is approved, no plugin holds it any more, and published is %s", expires, d.state())
 		}
 	}
 }

@@ -147,6 +147,7 @@ func (a *planner) recordHold(now metav1.Time) {
 			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change.Proposal),
 			Approval: a.earlierApproval(),
 		}, now)
+		a.endUsed()
 		return
 	}
 	a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
@@ -171,7 +172,7 @@ func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase,
 		record = a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 			if status.PermittedTime == nil {
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
-				status.Approval = a.earlierApproval()
+				status.Approval = cmp.Or(a.earlierApproval(), status.Approval)
 			}
 			if status.StartTime == nil {
 				// The first write of the status failed.
@@ -186,16 +187,21 @@ func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase,
 			return
 		}
 	}
-	if used != nil {
-		a.writeBefore(used, func(status *berthv1alpha1.PlacementChangeStatus) {
-			status.Phase, status.Message = berthv1alpha1.PhaseSuperseded, fmt.Sprintf("approved, and published as revision %d", a.Change.Revision)
-		})
-	}
+	a.endUsed()
 	if record != nil {
 		a.writeAfter(statusUpdate{record, after})
 	}
 	if supersedes {
 		a.writeAfter(a.superseded(now)...)
+	}
+}
+
+// endUsed ends the record of usedApproval, so that its approval is used once.
+func (a *planner) endUsed() {
+	if used := a.usedApproval(); used != nil {
+		a.writeBefore(used, func(status *berthv1alpha1.PlacementChangeStatus) {
+			status.Phase, status.Message = berthv1alpha1.PhaseSuperseded, fmt.Sprintf("approved, and continued as revision %d", a.Change.Revision)
+		})
 	}
 }
 

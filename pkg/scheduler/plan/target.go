@@ -116,13 +116,21 @@ type Move struct {
 	answers framework.Answers
 }
 
+// mayNotBeRefused reports whether no answer to a record keeps the change from being made: whose
+// clusters they are is the platform's decision.
+func (m *Move) mayNotBeRefused() bool { return m.Kind == framework.RevokedRemoval }
+
 // newMove finds the records of a change and sets its revision, holds, approval and times.
 func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Move {
 	subject := a.Snapshot.Subject
 	history := changes.History(subject.Records)
 	c := a.ChangeOf(p)
 	m := &Move{Proposal: p, ended: history.Ended(&c)}
-	if open := history.Open(); open != nil && changes.Continues(open, &c, subject.LastNames(), subject.LastRevision()) {
+	if m.mayNotBeRefused() && !isApproved(m.ended) {
+		m.ended = nil
+	}
+	open := history.Open()
+	if open != nil && changes.Continues(open, &c, subject.LastNames(), subject.LastRevision()) && !(m.mayNotBeRefused() && rejected(open)) {
 		m.Open = open
 		p.HeldBy = deadlinesOf(open)
 		if rejected(open) {
@@ -134,7 +142,7 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 	if record := cmp.Or(m.Open, m.ended); record != nil {
 		p.Cause, p.Edited = record.Spec.Cause, p.Edited || record.Spec.Edited
 	}
-	p.Approved = approved(m.Open) || approvedBefore(m.Open) || approved(m.ended)
+	p.Approved = isApproved(m.Open) || isApproved(m.ended)
 	if m.ended != nil && !p.Approved && m.ended.Status.Phase == berthv1alpha1.PhaseExpired {
 		for _, hold := range m.ended.Status.Holds {
 			p.ExpiredBy = append(p.ExpiredBy, hold.Plugin)
@@ -142,7 +150,9 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 	}
 	a.setRevision(m, history, c.Generation)
 	if answers := a.Snapshot.Answers; answers.Revision == p.Revision && answers.Digest == p.Digest && answers.Generation == c.Generation {
-		m.answers = answers
+		if m.answers = answers; m.mayNotBeRefused() {
+			m.answers.Rejected = ""
+		}
 	}
 	stability := stabilityOf(before, p, a.Snapshot.Now)
 	p.Since, p.RemovingSince = stability.Since, stability.RemovingSince
@@ -178,9 +188,9 @@ func approved(record *berthv1alpha1.PlacementChange) bool {
 	return record != nil && record.Spec.Approval != nil && record.Spec.Approval.Decision == berthv1alpha1.Approved
 }
 
-// approvedBefore reports whether an approval of an earlier record of the same change permitted it.
-func approvedBefore(record *berthv1alpha1.PlacementChange) bool {
-	return record != nil && record.Status.PermittedTime != nil && record.Status.Approval != nil
+// isApproved reports whether a record, or an earlier one of the same change, was approved.
+func isApproved(record *berthv1alpha1.PlacementChange) bool {
+	return approved(record) || record != nil && record.Status.Approval != nil && !rejected(record)
 }
 
 func rejected(record *berthv1alpha1.PlacementChange) bool {

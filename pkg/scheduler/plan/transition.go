@@ -186,7 +186,7 @@ func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange, beside [
 	// Selected has the clusters that stay, too: quotas count them.
 	p := a.lastWithout(changes.Minus(names, target))
 	p.Kind = framework.ToTarget
-	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, digest, revision, open.Spec.Cause, approved(open) || approvedBefore(open)
+	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, digest, revision, open.Spec.Cause, isApproved(open)
 	last := a.Snapshot.Subject.Last
 	p.Edited = open.Spec.Edited || last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
 	missing := changes.Minus(target, names)
