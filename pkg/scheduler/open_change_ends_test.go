@@ -300,3 +300,83 @@ func TestRejectedRemovalIsRevoked(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsStayBetweenAnswers: a step adds nothing that the change does not add, removes nothing
+// that it does not remove, and keeps nothing that the Placement cannot keep, whatever a plugin says.
+func TestStepsStayBetweenAnswers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer *framework.Transition
+		want   string
+	}{
+		"removes a cluster of both":  {&framework.Transition{Removed: []string{"c"}}, "a b c"},
+		"adds a cluster of neither":  {&framework.Transition{Added: []string{"q"}}, "a b c"},
+		"keeps one that was deleted": {&framework.Transition{Why: "later"}, "b c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mover{bare: bare{"mover"}}
+			d := governed(t, 0, nothing)
+			d.inv.Delete(d.policy)
+			d.policy, d.more = nil, []framework.Plugin{m}
+			d.restart()
+			d.attemptUntilStable()
+			m.answer = tc.answer
+			d.tier("gold", "x")
+			if name == "keeps one that was deleted" {
+				d.remove("a")
+			} else {
+				d.tier("silver", "a")
+			}
+			d.attempt()
+			if got := strings.TrimPrefix(d.published(), "p-decision-1: "); got != tc.want {
+				t.Errorf("published %s, want %s", got, tc.want)
+			}
+			if got := strings.Join(d.inv.Subject(key).LastNames(), " "); got != tc.want {
+				t.Errorf("stored as published: %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestFailureKeepsWhatWaits: a change that waits keeps its claim when an attempt for it fails.
+func TestFailureKeepsWhatWaits(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		f := newFleetAtRest(t, true, nil, nil)
+		f.store(fixture.Placement("ns", "p0").Number(1).Obj())
+		f.run(20)
+		f.gate.answer = awaits
+		f.store(fixture.Placement("ns", "p0").Number(2).Generation(2).Obj())
+		f.attempt(p0)
+		if fails {
+			f.gate.answer = framework.AsStatus(errors.New("broken"))
+			f.attempt(p0)
+		}
+		f.gate.answer = nil
+		f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
+		f.attempt(p1)
+		if got := f.inv.Subject(p1).LastNames(); len(got) > 0 {
+			t.Errorf("fails %t: the change of p0 waits for the quota of two, p0 is %s, and p1 has %q", fails, f.outcomes[p0], got)
+		}
+	}
+}
+
+// TestFailureKeepsUnwrittenHold: so does a held change whose record could not be written.
+func TestFailureKeepsUnwrittenHold(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		d := newDesk(t, ask(), "c1", "c2")
+		d.attemptUntilStable()
+		d.require()
+		d.add("c3")
+		d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+		_, _ = d.try()
+		if fails {
+			d.y.answer = framework.AsStatus(errors.New("broken"))
+			_, _ = d.try()
+		} else {
+			_, _ = d.try()
+		}
+		s := d.snapshot()
+		if n := s.Counts.ByIndex.Get(s.Cluster("c3").Index); n != 1 {
+			t.Errorf("fails %t: c3 counts %d", fails, n)
+		}
+	}
+}

@@ -193,7 +193,8 @@ func TestRecountPanics(t *testing.T) {
 	}
 }
 
-// TestHeldChangePanics: what a held change reserved is given back if the plugin panics later.
+// TestHeldChangePanics: what a held change reserved stays reserved if the plugin panics later, until
+// the change ends.
 func TestHeldChangePanics(t *testing.T) {
 	h := newPanicHub(t, 2)
 	h.attempt()
@@ -203,8 +204,13 @@ func TestHeldChangePanics(t *testing.T) {
 		t.Fatalf("outcome %s", a.Outcome)
 	}
 	h.in = "Permit"
-	if a := h.attempt(); a.Outcome != plan.Failed || h.counted() != 0 || h.reserved {
-		t.Errorf("outcome %s, the new cluster counts %d, reserved: %t", a.Outcome, h.counted(), h.reserved)
+	if a := h.attempt(); a.Outcome != plan.Failed || h.counted() != 1 {
+		t.Errorf("outcome %s, the new cluster counts %d", a.Outcome, h.counted())
+	}
+	h.in = ""
+	h.inv.Update(fixture.Cluster("c003").Obj()) // It left its set.
+	if a := h.attempt(); a.Outcome != plan.Unchanged || h.counted() != 0 || h.reserved {
+		t.Errorf("outcome %s, the cluster counts %d, reserved: %t", a.Outcome, h.counted(), h.reserved)
 	}
 }
 

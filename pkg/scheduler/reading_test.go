@@ -234,46 +234,6 @@ func (m *mover) Transition(context.Context, *framework.CycleState, *v1alpha1.Pla
 	return m.answer, nil
 }
 
-// TestReadingTransition: the engine keeps a step between the two answers, and removes what the
-// Placement cannot keep, whatever a Transition plugin says.
-//
-// Violates law 9: "A step stays between two answers. It contains every cluster of both, and no
-// cluster of neither", framework.md: "It ignores forced removals in Keep and clusters outside the
-// change, so law 9's bounds hold whatever a plugin says".
-func TestReadingTransition(t *testing.T) {
-	for name, tc := range map[string]struct {
-		answer *framework.Transition
-		want   string
-	}{
-		"removes a cluster of both":  {&framework.Transition{Removed: []string{"c"}}, "a b c"},
-		"adds a cluster of neither":  {&framework.Transition{Added: []string{"q"}}, "a b c"},
-		"keeps one that was deleted": {&framework.Transition{Why: "later"}, "b c"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := &mover{bare: bare{"mover"}}
-			d := governed(t, 0, nothing)
-			d.inv.Delete(d.policy)
-			d.policy, d.more = nil, []framework.Plugin{m}
-			d.restart()
-			d.attemptUntilStable()
-			m.answer = tc.answer
-			d.tier("gold", "x")
-			if name == "keeps one that was deleted" {
-				d.remove("a")
-			} else {
-				d.tier("silver", "a")
-			}
-			d.attempt()
-			if got := strings.TrimPrefix(d.published(), "p-decision-1: "); got != tc.want {
-				t.Errorf("published %s, want %s", got, tc.want)
-			}
-			if got := strings.Join(d.inv.Subject(key).LastNames(), " "); got != tc.want {
-				t.Errorf("stored as published: %s, want %s", got, tc.want)
-			}
-		})
-	}
-}
-
 // TestReadingDeadlineAfterAFailedWrite: the status of the record that says when the last step was
 // published cannot be written. The deadline counts from that step all the same.
 //
@@ -305,31 +265,6 @@ func TestReadingDeadlineAfterAFailedWrite(t *testing.T) {
 		d.attempt()
 		if got := d.published(); got != "p-decision-1: a b c x y" {
 			t.Errorf("written %t: y was published 15 seconds ago and is not ready, the deadline is 600 seconds, and published is %s", written, got)
-		}
-	}
-}
-
-// TestReadingFailuresKeepWhatWaits: an attempt for a change that waits fails.
-//
-// Violates architecture.md: "What is reserved for a change stays until it ends, also when an
-// attempt fails or decides nothing", engine.md 2.
-func TestReadingFailuresKeepWhatWaits(t *testing.T) {
-	for _, fails := range []bool{false, true} {
-		f := newFleetAtRest(t, true, nil, nil)
-		f.store(fixture.Placement("ns", "p0").Number(1).Obj())
-		f.run(20)
-		f.gate.answer = awaits
-		f.store(fixture.Placement("ns", "p0").Number(2).Generation(2).Obj())
-		f.attempt(p0)
-		if fails {
-			f.gate.answer = framework.AsStatus(errors.New("broken"))
-			f.attempt(p0)
-		}
-		f.gate.answer = nil
-		f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
-		f.attempt(p1)
-		if got := f.inv.Subject(p1).LastNames(); len(got) > 0 {
-			t.Errorf("fails %t: the change of p0 waits for the quota of two, p0 is %s, and p1 has %q", fails, f.outcomes[p0], got)
 		}
 	}
 }
@@ -392,32 +327,6 @@ func TestReadingHeldForever(t *testing.T) {
 				t.Errorf("after 20 days change 2 is %s until %s, and c3 counts %d", got, d.records["p-2"].Status.Holds[0].Until, count())
 			}
 		})
-	}
-}
-
-// TestReadingUnwrittenHold: a change is held, its record cannot be written yet, and the next
-// attempt fails.
-//
-// Violates architecture.md: "What is reserved for a change stays until it ends, also when an
-// attempt fails".
-func TestReadingUnwrittenHold(t *testing.T) {
-	for _, fails := range []bool{false, true} {
-		d := newDesk(t, ask(), "c1", "c2")
-		d.attemptUntilStable()
-		d.require()
-		d.add("c3")
-		d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
-		_, _ = d.try()
-		if fails {
-			d.y.answer = framework.AsStatus(errors.New("broken"))
-			_, _ = d.try()
-		} else {
-			_, _ = d.try()
-		}
-		s := d.snapshot()
-		if n := s.Counts.ByIndex.Get(s.Cluster("c3").Index); n != 1 {
-			t.Errorf("fails %t: c3 counts %d", fails, n)
-		}
 	}
 }
 

@@ -56,13 +56,15 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 // endReserve runs Unreserve for a change that is not published now; while the change keeps what it
 // reserved, only of plugins that count permitted changes. An attempt that fails, or waits for a
 // Reserve plugin, does not end the change with an open record, so that keeps what earlier attempts
-// reserved for it.
+// reserved for it. One that fails does not end a change without a record either.
 func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool) Verdict {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
-	stays := a.in.Reserved && open != nil && (v.Outcome == Failed || v.Outcome == Waiting && isSame(open, m.Open))
-	v = v.orFailed(a.unreserve(ctx, m.Proposal, keeps || stays && isSame(open, m.Open)))
+	own := isSame(open, m.Open)
+	unrecorded := v.Outcome == Failed && m.Digest == a.Snapshot.Timers.Change.Digest
+	stays := a.in.Reserved && (unrecorded || open != nil && (v.Outcome == Failed || v.Outcome == Waiting && own))
+	v = v.orFailed(a.unreserve(ctx, m.Proposal, keeps || stays && (own || unrecorded)))
 	a.keepsReserved = a.keepsReserved || stays
-	if p := OpenChange(a.Snapshot); stays && !isSame(open, m.Open) && p != nil {
+	if p := OpenChange(a.Snapshot); stays && !own && !unrecorded && p != nil {
 		a.Claim = KeepClaim
 		a.recovered(Reserve(ctx, a.Profile, a.State, p, open.Status.PermittedTime != nil))
 	}

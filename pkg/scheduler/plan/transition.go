@@ -353,7 +353,20 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 		}
 		s.Transition = inBoth(s.Transition, t)
 	}
+	if s.Transition != nil {
+		s.Transition = a.bounded(s.Transition)
+	}
 	return s
+}
+
+// bounded is a step without clusters that the change does not add or remove, and with the removals
+// that cannot wait, whatever plugins say.
+func (a *planner) bounded(t *framework.Transition) *framework.Transition {
+	both := func(a, b []string) []string { return changes.Minus(a, changes.Minus(a, b)) }
+	step, forced := *t, both(a.Change.Removed, a.forcedRemovals())
+	step.Added = both(a.Change.Added, changes.Sorted(t.Added))
+	step.Removed = both(a.Change.Removed, changes.Sorted(slices.Concat(t.Removed, forced)))
+	return &step
 }
 
 // inBoth returns the step that two plugins allow; nil allows everything.
