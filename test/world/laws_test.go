@@ -37,8 +37,10 @@ type laws struct {
 	// left has the last time at which a cluster left the pages of a Placement, and the number of
 	// inputs before.
 	left map[string]departure
-	// inputs counts the writes of what decisions depend on.
+	// inputs counts the writes of what decisions depend on: those of pages, too, while a
+	// SelectionPolicy makes Placements depend on each other.
 	inputs int
+	apart  map[string]bool
 	// sets has the set of each cluster; bound is true while the namespace is bound to s1.
 	sets  map[string]string
 	bound bool
@@ -54,7 +56,7 @@ type departure struct {
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{},
+		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{},
 	}
 }
 
@@ -103,6 +105,11 @@ func (l *laws) onInput(w *server.Write) {
 		c := decode[v1alpha1.ManagedCluster](w.Object)
 		if l.sets[c.Name] = c.Labels[v1alpha1.ClusterSetLabel]; w.Type == "DELETED" {
 			delete(l.sets, c.Name)
+		}
+	case "SelectionPolicy":
+		p := decode[berthv1alpha1.SelectionPolicy](w.Object)
+		if delete(l.apart, p.Name); w.Type != "DELETED" && len(p.Spec.Affinity.ApartFrom) > 0 {
+			l.apart[p.Name] = true
 		}
 	case "ManagedClusterSetBinding":
 		l.bound = w.Type != "DELETED"
@@ -178,6 +185,10 @@ func (l *laws) onPage(w *server.Write) {
 	switch w.Writer {
 	case "person":
 		return
+	default:
+		if len(l.apart) > 0 {
+			l.inputs++
+		}
 	case "": // The Placement is deleted, and its pages with it.
 		return
 	}
