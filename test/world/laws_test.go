@@ -37,10 +37,11 @@ type laws struct {
 	// left has the last time at which a cluster left the pages of a Placement, and the number of
 	// inputs before.
 	left map[string]departure
-	// inputs counts the writes of what decisions depend on: those of pages, too, while a
-	// SelectionPolicy makes Placements depend on each other.
+	// inputs counts the writes of what all decisions depend on. While a SelectionPolicy makes
+	// Placements depend on each other (apart), writes has the writes of pages by Placement.
 	inputs int
 	apart  map[string]bool
+	writes map[string]int
 	// sets has the set of each cluster; bound is true while the namespace is bound to s1.
 	sets  map[string]string
 	bound bool
@@ -56,7 +57,7 @@ type departure struct {
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{},
+		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]int{},
 	}
 }
 
@@ -187,7 +188,7 @@ func (l *laws) onPage(w *server.Write) {
 		return
 	default:
 		if len(l.apart) > 0 {
-			l.inputs++
+			l.writes[placement]++
 		}
 	case "": // The Placement is deleted, and its pages with it.
 		return
@@ -206,12 +207,12 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	for name := range before {
 		if !after[name] {
-			l.left[placement+"/"+name] = departure{time.Now(), l.inputs}
+			l.left[placement+"/"+name] = departure{time.Now(), l.inputsOf(placement)}
 		}
 	}
 	for name := range after {
 		gone, known := l.left[placement+"/"+name]
-		if known && !before[name] && gone.inputs == l.inputs && time.Since(gone.at) < 10*time.Second {
+		if known && !before[name] && gone.inputs == l.inputsOf(placement) && time.Since(gone.at) < 10*time.Second {
 			l.breaks("law 2: cluster %s was missing on the pages of %s for %s", name, placement, time.Since(gone.at))
 		}
 	}
@@ -219,6 +220,17 @@ func (l *laws) onPage(w *server.Write) {
 	l.checkPermitted(placement, page, w)
 	maps.Copy(before, restored)
 	l.checkApproved(placement, before, after, page)
+}
+
+// inputsOf counts the writes of what the decision of a Placement depends on.
+func (l *laws) inputsOf(placement string) int {
+	n := l.inputs
+	for of, writes := range l.writes {
+		if of != placement {
+			n += writes
+		}
+	}
+	return n
 }
 
 // revision is the newest one on the pages of a Placement.
