@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -378,5 +379,129 @@ func TestFailureKeepsUnwrittenHold(t *testing.T) {
 		if n := s.Counts.ByIndex.Get(s.Cluster("c3").Index); n != 1 {
 			t.Errorf("fails %t: c3 counts %d", fails, n)
 		}
+	}
+}
+
+// TestApprovedChangeGoesOn: a suspension, a Reserve plugin that waits, or a revoked cluster that may
+// not leave yet does not supersede an approved change in progress.
+func TestApprovedChangeGoesOn(t *testing.T) {
+	for name, then := range map[string]func(d *desk){
+		"suspended": func(d *desk) {
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+			d.attemptUntilStable()
+			d.tier("gold", "z")
+		},
+		"Reserve waits": func(d *desk) {
+			d.fore.answer = awaits
+			d.tier("gold", "z")
+		},
+		"the removal of a revoked cluster is denied": func(d *desk) {
+			d.x.ofRevoked = refuses
+			d.leaveSet("c")
+		},
+		"the removal of a revoked cluster is held": func(d *desk) {
+			d.x.ofRevoked = holds
+			d.leaveSet("c")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := approvedInProgress(t, nothing)
+			then(d)
+			d.attempt()
+			if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+				t.Errorf("the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
+			}
+		})
+	}
+}
+
+// TestFailedRestGoesOn: nor does one failed request of a Reserve plugin.
+func TestFailedRestGoesOn(t *testing.T) {
+	r := &picky{bare: bare{"picky"}}
+	d := approvedInProgress(t, nothing, r)
+	failed := false
+	r.of = func(*framework.Proposal) *framework.Status {
+		if failed {
+			return nil
+		}
+		failed = true
+		return framework.AsStatus(errors.New("a request failed"))
+	}
+	d.tier("gold", "z")
+	_, _ = d.try()
+	if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+		t.Errorf("after one failed request the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
+	}
+}
+
+// TestWaitingKeepsItsClaim: a change that waits keeps its claim if the rest of the change in
+// progress is denied.
+func TestWaitingKeepsItsClaim(t *testing.T) {
+	r := &picky{bare: bare{"picky"}}
+	d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = "" }, r)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+	r.of = func(p *framework.Proposal) *framework.Status {
+		if slices.Contains(p.Added, "y") && !slices.Contains(p.Added, "z") {
+			return refuses
+		}
+		return nil
+	}
+	d.tier("gold", "z")
+	a := d.attempt()
+	s := d.snapshot()
+	if n := s.Counts.ByIndex.Get(s.Cluster("z").Index); a.Outcome == plan.Waiting && n != 1 {
+		t.Errorf("the change that adds z is %s, and z counts %d", a.Outcome, n)
+	}
+}
+
+// TestWaitingKeepsItsClaimBesideTheRest: so does one while the rest goes on.
+func TestWaitingKeepsItsClaimBesideTheRest(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Approval, spec.StabilizationWindowSeconds = "", 60
+	})
+	d.tier("silver", "y")
+	d.tier("gold", "z")
+	a := d.attempt()
+	s := d.snapshot()
+	if n := s.Counts.ByIndex.Get(s.Cluster("z").Index); a.Deferred != nil && a.Deferred.Outcome == plan.Waiting && n != 1 {
+		t.Errorf("the change that adds %v is %s, and z counts %d", a.Deferred.Added, a.Deferred.Outcome, n)
+	}
+}
+
+// TestStabilizationDelaysSuperseding: a target that has not been the same for the stabilization
+// window does not supersede an approved change in progress.
+func TestStabilizationDelaysSuperseding(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+	d.tier("gold", "a")
+	d.attempt()
+	if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+		t.Errorf("at once, the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
+	}
+	d.later(1)
+	d.tier("silver", "a")
+	d.later(100)
+	d.attemptUntilStable()
+	t.Log(d.state())
+}
+
+// TestHeldChangeExpiresWhilePermitWaits: the deadline of a held change passes also while Permit
+// waits or fails.
+func TestHeldChangeExpiresWhilePermitWaits(t *testing.T) {
+	for name, answer := range map[string]*framework.Status{
+		"holds": nil, "Permit waits": awaits, "Permit fails": framework.AsStatus(errors.New("broken")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, count := holdingC3(t)
+			d.y.answer = answer
+			for range 20 {
+				d.later(24 * 3600)
+				_, _ = d.try()
+			}
+			if got := d.phase("2"); got == berthv1alpha1.PhaseHeld {
+				t.Errorf("after 20 days change 2 is %s until %s, and c3 counts %d", got, d.records["p-2"].Status.Holds[0].Until, count())
+			}
+		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,52 +48,6 @@ func approvedInProgress(t *testing.T, change func(spec *berthv1alpha1.Disruption
 	return d
 }
 
-// TestReadingGoesOn: an approved change in progress is not superseded by a target that has all that
-// it adds and none that it removes.
-//
-// Violates engine.md 3: "A Progressing change is superseded only if the new target contradicts it
-// ... Else it is completed first, under its approval", changes.md 7.
-func TestReadingGoesOn(t *testing.T) {
-	for name, then := range map[string]func(d *desk){
-		"suspended": func(d *desk) {
-			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
-			d.attemptUntilStable()
-			d.tier("gold", "z")
-		},
-		"after its deadline": func(d *desk) {
-			d.ready("a b c", "x")
-			d.later(700)
-			d.attemptUntilStable()
-			d.tier("gold", "z")
-		},
-		"Reserve waits": func(d *desk) {
-			d.fore.answer = awaits
-			d.tier("gold", "z")
-		},
-		"the removal of a revoked cluster is denied": func(d *desk) {
-			d.x.ofRevoked = refuses
-			d.leaveSet("c")
-		},
-		"the removal of a revoked cluster is held": func(d *desk) {
-			d.x.ofRevoked = holds
-			d.leaveSet("c")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) {
-				if name == "after its deadline" {
-					apps(spec)
-				}
-			})
-			then(d)
-			d.attempt()
-			if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
-				t.Errorf("the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
-			}
-		})
-	}
-}
-
 // picky is a Reserve plugin whose answer depends on the change.
 type picky struct {
 	bare
@@ -109,49 +62,6 @@ func (r *picky) Reserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.
 }
 
 func (r *picky) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
-}
-
-// TestReadingFailedRest: Reserve fails once, for the rest of an approved change in progress.
-//
-// Violates law 1 and framework.md: "a non-success Status speaks of the attempt", engine.md 3.
-func TestReadingFailedRest(t *testing.T) {
-	r := &picky{bare: bare{"picky"}}
-	d := approvedInProgress(t, nothing, r)
-	failed := false
-	r.of = func(*framework.Proposal) *framework.Status {
-		if failed {
-			return nil
-		}
-		failed = true
-		return framework.AsStatus(errors.New("a request failed"))
-	}
-	d.tier("gold", "z")
-	_, _ = d.try()
-	if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
-		t.Errorf("after one failed request the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
-	}
-}
-
-// TestReadingWaitingKeepsItsClaim: the change to the target waits, and the rest of the change in
-// progress is denied.
-//
-// Violates engine.md 2: "a change that is Held or Waiting keeps its claim".
-func TestReadingWaitingKeepsItsClaim(t *testing.T) {
-	r := &picky{bare: bare{"picky"}}
-	d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = "" }, r)
-	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
-	r.of = func(p *framework.Proposal) *framework.Status {
-		if slices.Contains(p.Added, "y") && !slices.Contains(p.Added, "z") {
-			return refuses
-		}
-		return nil
-	}
-	d.tier("gold", "z")
-	a := d.attempt()
-	s := d.snapshot()
-	if n := s.Counts.ByIndex.Get(s.Cluster("z").Index); a.Outcome == plan.Waiting && n != 1 {
-		t.Errorf("the change that adds z is %s, and z counts %d", a.Outcome, n)
-	}
 }
 
 // TestReadingMinReadyAfterALostResponse: the response to the write that adds x is lost, and the
@@ -288,48 +198,6 @@ func TestReadingUnreadPagesKeepQuota(t *testing.T) {
 	}
 }
 
-// TestReadingStabilization: a target that has not been the same for the stabilization window keeps
-// a cluster that the approved change in progress removes. A moment later the target is as before.
-//
-// Violates changes.md 3: "a new T supersedes a Progressing one, only after T has been the same for
-// this long; meanwhile that one goes on".
-func TestReadingStabilization(t *testing.T) {
-	d := approvedInProgress(t, nothing)
-	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
-	d.tier("gold", "a")
-	d.attempt()
-	if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
-		t.Errorf("at once, the approved change is %s: %s; now %s", got, d.records["p-2"].Status.Message, d.state())
-	}
-	d.later(1)
-	d.tier("silver", "a")
-	d.later(100)
-	d.attemptUntilStable()
-	t.Log(d.state())
-}
-
-// TestReadingHeldForever: the deadline of a held change passes while attempts wait or fail.
-//
-// Violates architecture.md: "a held change ends at its deadline, also when nothing can be decided",
-// guarantees.md: no "reservation, a hold or a table without an end".
-func TestReadingHeldForever(t *testing.T) {
-	for name, answer := range map[string]*framework.Status{
-		"holds": nil, "Permit waits": awaits, "Permit fails": framework.AsStatus(errors.New("broken")),
-	} {
-		t.Run(name, func(t *testing.T) {
-			d, count := holdingC3(t)
-			d.y.answer = answer
-			for range 20 {
-				d.later(24 * 3600)
-				_, _ = d.try()
-			}
-			if got := d.phase("2"); got == berthv1alpha1.PhaseHeld {
-				t.Errorf("after 20 days change 2 is %s until %s, and c3 counts %d", got, d.records["p-2"].Status.Holds[0].Until, count())
-			}
-		})
-	}
-}
-
 // ledger is a Reserve plugin that remembers for what it reserved last.
 type ledger struct {
 	bare
@@ -371,24 +239,6 @@ func TestReadingRevokedKeepsPluginsReservation(t *testing.T) {
 		if got := strings.Join(l.reserved, " "); d.phase("2") == berthv1alpha1.PhaseHeld && got != "c3" {
 			t.Errorf("revoked %t: change 2 is Held, and reserved is %q", revoked, got)
 		}
-	}
-}
-
-// TestReadingWaitingBesideTheRest: the change to the target waits, and meanwhile the rest of the
-// change in progress goes on.
-//
-// Violates engine.md 2: "a change that is Held or Waiting keeps its claim".
-func TestReadingWaitingBesideTheRest(t *testing.T) {
-	d := approvedInProgress(t, nothing)
-	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
-		spec.Approval, spec.StabilizationWindowSeconds = "", 60
-	})
-	d.tier("silver", "y")
-	d.tier("gold", "z")
-	a := d.attempt()
-	s := d.snapshot()
-	if n := s.Counts.ByIndex.Get(s.Cluster("z").Index); a.Deferred != nil && a.Deferred.Outcome == plan.Waiting && n != 1 {
-		t.Errorf("the change that adds %v is %s, and z counts %d", a.Deferred.Added, a.Deferred.Outcome, n)
 	}
 }
 

@@ -415,7 +415,7 @@ func TestChangeInProgressGoesOn(t *testing.T) {
 		"a policy that suspends it": {0, func(d *desk) {
 			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
 			joins(d)
-		}, "a b c x | [c x y z] | True/Held", berthv1alpha1.PhaseSuperseded, "a b c x | [c x y z] | True/Held", berthv1alpha1.PhaseSuperseded},
+		}, "a b c x | [c x y] | ", berthv1alpha1.PhaseProgressing, "a b c x | [c x y] | ", berthv1alpha1.PhaseProgressing},
 		"a quota without room for the rest": {0, func(d *desk) {
 			d.inv.Delete(d.policy)
 			d.queue = &framework.QueueAdmission{Admitted: true, Limit: 2}

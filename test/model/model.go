@@ -210,7 +210,7 @@ func Attempt(w World, m Memory) Prediction {
 func (a *attempt) makeChange(c *change, decided bool) (*change, Outcome, map[string]time.Time) {
 	outcome, holds := Undecided, map[string]time.Time(nil)
 	rest := a.rest(c)
-	first := a.goesFirst(rest)
+	first := a.goesFirst(rest, c)
 	switch {
 	case first:
 	case c != nil:
@@ -236,7 +236,7 @@ func (a *attempt) makeChange(c *change, decided bool) (*change, Outcome, map[str
 // clusters that the Placement cannot keep are removed, as a change of their own.
 func (a *attempt) meanwhile(c, rest *change, outcome Outcome, holds map[string]time.Time) (*change, Outcome, map[string]time.Time) {
 	forcedGoAhead := outcome == Waiting || onlyWindows(holds)
-	if forcedGoAhead && rest != nil {
+	if rest != nil && (outcome == Waiting || forcedGoAhead && !keepsLeaving(c, rest)) {
 		return rest, a.transition(rest, true), nil
 	}
 	revoked := a.revoked()
@@ -263,17 +263,16 @@ func (a *attempt) meanwhile(c, rest *change, outcome Outcome, holds map[string]t
 	return c, outcome, holds
 }
 
-// rest is the rest of the change in progress, if it can go on instead of another one: the target of
-// that keeps nothing that the rest removes. Revoked clusters are removed beside it, if that
-// is permitted alone; then it goes on under a record of its own. Other clusters that the Placement
-// cannot keep end it.
+// rest is the rest of the change in progress, if it can go on instead of another one. Revoked
+// clusters are removed beside it, if that is permitted alone; then it goes on under a record of its
+// own. Other clusters that the Placement cannot keep end it.
 func (a *attempt) rest(c *change) *change {
 	old := a.inProgress()
 	if c == nil || old == nil || c.open == old || a.Denies == InReserve {
 		return nil
 	}
 	rest := a.towards(old)
-	if rest == nil || !slices.Equal(minus(rest.removed, c.to), rest.removed) {
+	if rest == nil {
 		return nil
 	}
 	lost, revoked := minus(a.forced(), rest.removed), minus(a.revoked(), rest.removed)
@@ -282,8 +281,11 @@ func (a *attempt) rest(c *change) *change {
 	}
 	alone := a.changeTo(minus(a.Listed, lost))
 	alone.forced, alone.revoked = true, true
-	if answer, _ := a.permit(alone); answer != Published || !slices.Equal(lost, revoked) {
+	if !slices.Equal(lost, revoked) {
 		return nil
+	}
+	if answer, _ := a.permit(alone); answer != Published {
+		return rest
 	}
 	rest.to, rest.removed = minus(rest.to, lost), plus(rest.removed, lost)
 	rest.open, rest.resumed = nil, old
@@ -291,17 +293,26 @@ func (a *attempt) rest(c *change) *change {
 	return rest
 }
 
+// keepsLeaving: a change keeps a cluster that the rest of the change in progress removes.
+func keepsLeaving(c, rest *change) bool {
+	return !slices.Equal(minus(rest.removed, c.to), rest.removed)
+}
+
 // goesFirst: the rest of a change is made before the change to the target, which has all that the
-// rest adds. It publishes a step, or waits for clusters to become ready, and is not stuck.
-func (a *attempt) goesFirst(rest *change) bool {
-	if rest == nil || len(minus(rest.added, a.target)) > 0 {
+// rest adds, and nothing that it removes. It publishes a step, is suspended, or waits for clusters to
+// become ready and is not stuck.
+func (a *attempt) goesFirst(rest, c *change) bool {
+	if rest == nil || keepsLeaving(c, rest) || len(minus(rest.added, a.target)) > 0 {
 		return false
 	}
 	if !slices.Equal(a.step(rest, a.minAvailable(rest)), a.Listed) {
 		return true
 	}
+	if a.policy.suspended {
+		return true
+	}
 	unready := func(name string) bool { return !a.ready(name, rest) }
-	return !a.policy.suspended && slices.Equal(a.step(rest, 0), a.Listed) && slices.ContainsFunc(minus(a.Listed, rest.removed), unready) &&
+	return slices.Equal(a.step(rest, 0), a.Listed) && slices.ContainsFunc(minus(a.Listed, rest.removed), unready) &&
 		a.Now.Before(a.lastProgress(rest).Add(a.policy.deadline))
 }
 

@@ -40,8 +40,10 @@ type laws struct {
 	// inputs counts the writes of what all decisions depend on. While a SelectionPolicy makes
 	// Placements depend on each other (apart), writes has the writes of pages by Placement.
 	inputs int
-	apart  map[string]bool
-	writes map[string]int
+	// lastInputs are the times of the last two; the second may undo the first before Berth knows.
+	lastInputs [2]time.Time
+	apart      map[string]bool
+	writes     map[string]int
 	// sets has the set of each cluster; bound is true while the namespace is bound to s1.
 	sets  map[string]string
 	bound bool
@@ -53,6 +55,9 @@ type departure struct {
 	at     time.Time
 	inputs int
 }
+
+// maxLate is how long after an input Berth may publish without knowing it.
+const maxLate = 3 * time.Second
 
 func newLaws(w *world) *laws {
 	return &laws{
@@ -95,6 +100,7 @@ func (l *laws) onWrite(w *server.Write) {
 	default:
 		if w.Writer == "person" {
 			l.inputs++
+			l.lastInputs = [2]time.Time{l.lastInputs[1], time.Now()}
 		}
 		l.onInput(w)
 	}
@@ -207,6 +213,9 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	for name := range before {
 		if !after[name] {
+			if time.Since(l.lastInputs[0]) < maxLate {
+				continue
+			}
 			l.left[placement+"/"+name] = departure{time.Now(), l.inputsOf(placement)}
 		}
 	}

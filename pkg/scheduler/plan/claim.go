@@ -2,7 +2,9 @@ package plan
 
 import (
 	"context"
+	"slices"
 
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
@@ -46,6 +48,12 @@ func (c Claim) Published(queue *framework.QueueAdmission, p *framework.Proposal)
 	if queue != nil && !p.Partial && !p.KeepsReservation {
 		c.Quota = len(p.Selected)
 	}
+	return c
+}
+
+// with is the claim together with another one.
+func (c Claim) with(other Claim) Claim {
+	c.Clusters, c.Quota = changes.Sorted(slices.Concat(c.Clusters, other.Clusters)), max(c.Quota, other.Quota)
 	return c
 }
 

@@ -47,6 +47,9 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 	if reserved {
 		v = a.permit(ctx, m)
 	}
+	if (v.Outcome == Waiting || v.Outcome == Failed) && m.Open != nil && a.hasExpired(m.Open) {
+		v = Verdict{Outcome: Expired, Holds: m.Open.Status.Holds}
+	}
 	if a.in.Dry || v.Outcome == Permitted {
 		return v
 	}

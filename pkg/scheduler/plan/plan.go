@@ -178,9 +178,9 @@ func (a *planner) chooseChange(ctx context.Context) {
 			return
 		}
 		a.setChange(m, a.permitChange(ctx, m))
-		if rest != nil && (a.Outcome == Waiting || a.forcedPermitted()) {
+		if rest != nil && (a.Outcome == Waiting || a.forcedPermitted() && !keepsLeaving(m, rest)) {
 			a.retry()
-			a.resume(ctx, rest, &Deferred{m, a.Verdict})
+			a.resumeBeside(ctx, rest, &Deferred{m, a.Verdict})
 		}
 	case !a.in.Reserved || a.in.Dry:
 	case a.keepsOpenChange():

@@ -320,8 +320,13 @@ func (p *Plan) isOfEarlierSpec(record *berthv1alpha1.PlacementChange) bool {
 
 // expires reports whether a held change has expired, although nothing was decided.
 func (p *Plan) expires(record *berthv1alpha1.PlacementChange) bool {
+	return p.Outcome == Undecided && p.hasExpired(record)
+}
+
+// hasExpired reports whether the time of a held change without an answer has passed.
+func (p *Plan) hasExpired(record *berthv1alpha1.PlacementChange) bool {
 	at := p.expiryOf(record)
-	return p.Outcome == Undecided && !at.IsZero() && !at.After(p.Snapshot.Now)
+	return !at.IsZero() && !at.After(p.Snapshot.Now)
 }
 
 // expiryOf returns when a held change without an answer expires; zero if it does not.

@@ -126,7 +126,7 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 	history := changes.History(subject.Records)
 	c := a.ChangeOf(p)
 	m := &Move{Proposal: p, ended: history.Ended(&c)}
-	if m.mayNotBeRefused() && !isApproved(m.ended) {
+	if ended := m.ended; m.mayNotBeRefused() && ended != nil && ended.Status.Phase == berthv1alpha1.PhaseRejected && !isApproved(ended) {
 		m.ended = nil
 	}
 	open := history.Open()

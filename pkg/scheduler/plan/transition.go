@@ -95,17 +95,16 @@ func (a *planner) nextStep(ctx context.Context) {
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
-// remainingChange returns the rest of the change in progress; nil if another change keeps a cluster
-// that the rest removes, or if the Placement cannot keep a cluster that the rest keeps. Revoked
-// ones are removed beside it, once that need not wait: the rest then goes on under a record of its
-// own, because lists of records do not change.
+// remainingChange returns the rest of the change in progress; nil if the Placement cannot keep a
+// cluster that the rest keeps. Revoked ones are removed beside it, once that is permitted: the rest
+// then goes on under a record of its own, because lists of records do not change.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
 	if open == nil || isSame(open, instead.Open) {
 		return nil
 	}
 	p := a.proposeRemaining(open, nil)
-	if p == nil || len(changes.Minus(p.Removed, instead.Clusters)) < len(p.Removed) {
+	if p == nil {
 		return nil
 	}
 	lost, revoked := changes.Minus(a.forcedRemovals(), p.Removed), changes.Minus(revokedClusters(a.Snapshot), p.Removed)
@@ -115,21 +114,33 @@ func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	case len(lost) > len(revoked):
 		return nil
 	}
-	switch a.permitRevoked(ctx, revoked) {
-	case Permitted:
+	if a.permitRevoked(ctx, revoked) == Permitted {
 		return &Move{Proposal: a.proposeRemaining(open, revoked), resumed: open}
-	case Waiting:
-		return &Move{Proposal: p, Open: open}
 	}
-	return nil
+	return &Move{Proposal: p, Open: open}
+}
+
+// keepsLeaving reports whether a change keeps a cluster that the rest of the change in progress
+// removes.
+func keepsLeaving(next, rest *Move) bool {
+	return len(changes.Minus(rest.Removed, next.Clusters)) < len(rest.Removed)
 }
 
 // resumesFirst makes the rest of the change in progress before the change to Target, if that has
-// all that the rest adds. The rest must publish a step, or wait for clusters to become ready, no
-// longer than its progress deadline; otherwise the change to Target supersedes it.
+// all that the rest adds and nothing that it removes. The rest must publish a step, or wait: for clusters to become ready, no
+// longer than its progress deadline, for the end of a suspension, or for a Reserve plugin.
+// Otherwise the change to Target supersedes it.
 func (a *planner) resumesFirst(ctx context.Context, next, rest *Move) bool {
-	if rest == nil || len(changes.Minus(changes.Minus(rest.Clusters, a.Snapshot.Subject.LastNames()), a.Target.Clusters)) > 0 ||
-		!a.resume(ctx, rest, &Deferred{Move: next}) {
+	if rest == nil || keepsLeaving(next, rest) || len(changes.Minus(changes.Minus(rest.Clusters, a.Snapshot.Subject.LastNames()), next.Clusters)) > 0 {
+		return false
+	}
+	switch v := a.permitChange(ctx, rest); v.Outcome {
+	case Permitted:
+		a.resume(rest, v, &Deferred{Move: next})
+	case Waiting, Failed:
+		a.setChange(rest, v)
+		return true
+	default:
 		return false
 	}
 	if a.step = a.runTransitionPlugins(ctx); a.step.failure != nil || a.makesProgress(a.step.Transition) {
@@ -151,21 +162,33 @@ func (a *planner) makesProgress(t *framework.Transition) bool {
 	case len(t.Added)+len(t.Removed) > 0:
 		return true
 	}
-	return t.AwaitsReadiness && t.Paused == "" && !a.isStuck(t)
+	if t.Paused != "" {
+		// A suspension would keep the change to Target, too.
+		return !t.Approvable
+	}
+	return t.AwaitsReadiness && !a.isStuck(t)
 }
 
-// resume makes the rest of the change in progress, if it is permitted, instead of another change.
-func (a *planner) resume(ctx context.Context, rest *Move, instead *Deferred) bool {
-	v := a.permitChange(ctx, rest)
-	if v.Outcome != Permitted {
-		return false
-	}
+// resume makes the rest of the change in progress, which is permitted, instead of another change.
+func (a *planner) resume(rest *Move, v Verdict, instead *Deferred) {
 	if rest.resumed != nil {
 		instead.Revision = rest.Revision + 1
 	}
 	a.Deferred = instead
 	a.setChange(rest, v)
-	return true
+}
+
+// resumeBeside makes the rest of the change in progress, if it is permitted, while another change
+// must wait. That keeps its claim.
+func (a *planner) resumeBeside(ctx context.Context, rest *Move, instead *Deferred) {
+	waits, reserved := instead.Outcome.keepsReservation() && !a.in.Dry, a.Claim
+	if v := a.permitChange(ctx, rest); v.Outcome == Permitted {
+		if a.resume(rest, v, instead); waits {
+			a.Claim = a.Claim.with(reserved)
+		}
+	} else if waits {
+		a.reserveAgain(ctx)
+	}
 }
 
 // proposeRemaining proposes the rest of an open change, without additions that no longer qualify,
