@@ -31,7 +31,7 @@ MUTANT_SEED ?= 0
 MUTANT_PACKAGES ?= ./pkg/scheduler/... ./pkg/decisions ./pkg/inventory ./pkg/lifecycle ./pkg/changes ./pkg/filters ./pkg/clustercel ./pkg/prioritizers ./controllers
 
 APP := github.com/berth-dev/berth/cmd/berth/app
-K8S_VERSION = $(shell cd hub && go list -m -f '{{.Version}}' k8s.io/kubernetes)
+K8S_VERSION = $(shell cd tools/hub && go list -m -f '{{.Version}}' k8s.io/kubernetes)
 K8S_NUMBERS = $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_STAMP = k8s.io/component-base/version
 K8S_LDFLAGS = -X $(K8S_STAMP).gitVersion=$(K8S_VERSION) -X $(K8S_STAMP).gitMajor=$(word 1,$(K8S_NUMBERS)) -X $(K8S_STAMP).gitMinor=$(word 2,$(K8S_NUMBERS))
@@ -200,21 +200,21 @@ define install
 @mv $@.new $@
 endef
 
-bin/hub/etcd: hub/go.mod hub/go.sum
+bin/hub/etcd: tools/hub/go.mod tools/hub/go.sum
 	@echo "building etcd (about 1 minute the first time)"
-	$(call install,hub,,go.etcd.io/etcd/server/v3)
+	$(call install,tools/hub,,go.etcd.io/etcd/server/v3)
 
-bin/hub/kube-apiserver: hub/go.mod hub/go.sum
+bin/hub/kube-apiserver: tools/hub/go.mod tools/hub/go.sum
 	@echo "building kube-apiserver (about 4 minutes the first time)"
-	$(call install,hub,$(K8S_LDFLAGS),k8s.io/kubernetes/cmd/kube-apiserver)
+	$(call install,tools/hub,$(K8S_LDFLAGS),k8s.io/kubernetes/cmd/kube-apiserver)
 
-bin/hub/kubectl: hub/go.mod hub/go.sum
+bin/hub/kubectl: tools/hub/go.mod tools/hub/go.sum
 	@echo "building kubectl (about 1 minute the first time)"
-	$(call install,hub,$(K8S_LDFLAGS),k8s.io/kubernetes/cmd/kubectl)
+	$(call install,tools/hub,$(K8S_LDFLAGS),k8s.io/kubernetes/cmd/kubectl)
 
-bin/hub/gc: hub/go.mod hub/go.sum $(wildcard hub/cmd/gc/*.go)
+bin/hub/gc: tools/hub/go.mod tools/hub/go.sum $(wildcard tools/hub/cmd/gc/*.go)
 	@echo "building the hub's garbage collector (about 1 minute the first time)"
-	$(call install,hub,,./cmd/gc)
+	$(call install,tools/hub,,./cmd/gc)
 
 test/explore/node_modules/.package-lock.json: test/explore/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is not on the PATH: install it (Debian: apt-get install nodejs npm)"; exit 1; }

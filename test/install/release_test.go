@@ -152,7 +152,7 @@ func checkStep(t *testing.T, file string, s step, makefile string) {
 			t.Errorf("%s: the Makefile has no target %s", file, target[1])
 		}
 	}
-	for _, path := range regexp.MustCompile(`\b(?:config|charts|docs|hub|bin)/[\w.-]+`).FindAllString(s.Run, -1) {
+	for _, path := range regexp.MustCompile(`\b(?:config|charts|docs|tools|bin)/[\w.-]+`).FindAllString(s.Run, -1) {
 		// What is built is named by the target that builds it.
 		if strings.HasPrefix(path, "bin/") && strings.Contains(makefile, path+" ") {
 			continue

@@ -1,4 +1,4 @@
-module github.com/berth-dev/berth/hub
+module github.com/berth-dev/berth/tools/hub
 
 go 1.26.0
 
