@@ -177,7 +177,7 @@ func isOurs(files layout, pid int) bool {
 
 func kill(files layout, pid int) error {
 	const limit = 10 * time.Second
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if err := killProcess(pid); err != nil {
 		return err
 	}
 	for end := time.Now().Add(limit); isOurs(files, pid); time.Sleep(20 * time.Millisecond) {

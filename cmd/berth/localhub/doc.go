@@ -1,5 +1,6 @@
-// Package localhub runs a hub on one machine: etcd, kube-apiserver and gc (hub/cmd/gc) as child
-// processes that listen on loopback only. One data directory keeps everything for the next start:
+// Package localhub runs a hub on one machine: etcd, kube-apiserver and gc (tools/hub/cmd/gc) as
+// child processes that listen on loopback only. One data directory keeps everything for the next
+// start:
 //
 //	lock              held (flock) by the process that runs the hub, and its pid
 //	kubeconfig        the administrator's kubeconfig
@@ -10,7 +11,8 @@
 //	run/              one pid file per living child
 //
 // The hub stops its children in order. If the hub itself is killed, the kernel (Linux) or the next
-// start (elsewhere) ends them.
+// start (elsewhere) ends them. Start needs Linux, macOS or another Unix; system_other.go stands in for
+// system_unix.go on the rest.
 //
 // It imports nothing of Berth. Read hub.go first.
 package localhub

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -61,6 +62,9 @@ func Start(ctx context.Context, options Options) (*Hub, error) {
 	out := options.Out
 	if out == nil {
 		out = io.Discard
+	}
+	if !supported {
+		return nil, fmt.Errorf("a local hub needs Linux or macOS: this is %s, where all other commands work", runtime.GOOS)
 	}
 	programs, err := findPrograms(options.Assets)
 	if err != nil {

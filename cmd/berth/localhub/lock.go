@@ -54,15 +54,6 @@ func (l *dirLock) release() {
 	_ = l.file.Close()
 }
 
-func flock(file *os.File) error {
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
-}
-
 func writeAt(file *os.File, text string) error {
 	_, err := file.WriteAt([]byte(text), 0)
 	return err

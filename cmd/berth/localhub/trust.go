@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // UntrustedError is the error for a data directory that another user could have changed or could
@@ -80,10 +79,10 @@ func checkEntry(path string, info fs.FileInfo, user int) error {
 }
 
 func checkOwner(path string, info fs.FileInfo, user int) error {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(stat.Uid) == user {
+	owner, ok := ownerOf(info)
+	if !ok || owner == user {
 		return nil
 	}
-	return &UntrustedError{path, fmt.Sprintf("belongs to the user with ID %d, not to your user with ID %d", stat.Uid, user),
+	return &UntrustedError{path, fmt.Sprintf("belongs to the user with ID %d, not to your user with ID %d", owner, user),
 		"remove it, or change its owner with chown"}
 }
