@@ -51,12 +51,23 @@ func writeRaw(out io.Writer, text string) error {
 }
 
 // isTerminal is true if the stream is a terminal.
-func isTerminal(stream any) bool {
+func isTerminal(stream any) bool { return terminalOf(stream) != nil }
+
+// obeysEscapes is true if the stream is a terminal that obeys escape sequences.
+func obeysEscapes(stream any) bool {
+	file := terminalOf(stream)
+	return file != nil && enableEscapes(file)
+}
+
+// terminalOf returns the file of a stream that is a terminal, else nil.
+func terminalOf(stream any) *os.File {
 	if w, ok := stream.(*escapingWriter); ok {
 		stream = w.out
 	}
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
+	if file, ok := stream.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
 }
 
 // say formats as fmt.Fprintf does, and escapes every control character in the arguments, including

@@ -13,7 +13,7 @@ import (
 // colourful is true if the output may have colours: on a terminal that supports them, unless
 // NO_COLOR is set.
 func colourful(out io.Writer) bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(out)
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && obeysEscapes(out)
 }
 
 // Colours of a cell.
@@ -96,7 +96,7 @@ type progress struct {
 // startProgress starts the display on a terminal. Stop it before printing anything else.
 func startProgress(out io.Writer) *progress {
 	p := &progress{out: out}
-	if isTerminal(out) {
+	if obeysEscapes(out) {
 		p.show(progressAfter)
 	}
 	return p

@@ -11,8 +11,8 @@
 //	run/              one pid file per living child
 //
 // The hub stops its children in order. If the hub itself is killed, the kernel (Linux) or the next
-// start (elsewhere) ends them. Start needs Linux, macOS or another Unix; system_other.go stands in for
-// system_unix.go on the rest.
+// start (elsewhere) ends them. Where system_unix.go is not built, such as on Windows, Start returns
+// an error.
 //
 // It imports nothing of Berth. Read hub.go first.
 package localhub

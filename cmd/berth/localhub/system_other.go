@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// supported makes Start return an error here, so that nothing below is called.
+// supported makes Start return an error, so that nothing below is called.
 const supported = false
 
 func flock(*os.File) error { return errors.ErrUnsupported }
