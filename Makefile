@@ -16,7 +16,8 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 IMAGE ?= berth:$(VERSION)
 ENGINE ?= $(or $(firstword $(foreach engine,docker podman buildah,$(shell $(engine) info >/dev/null 2>&1 && echo $(engine)))),$(error \
 	none of docker, podman and buildah runs here: install one of them, or name another program with the same build command in ENGINE))
-RELEASE_ARCHS ?= amd64 arm64
+RELEASE_SYSTEMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
+RELEASE_FOLDER ?= bin/release
 TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
 # Linking the tests without the tables of debuggers takes half of the time.
@@ -31,6 +32,7 @@ MUTANT_SEED ?= 0
 MUTANT_PACKAGES ?= ./pkg/scheduler/... ./pkg/decisions ./pkg/inventory ./pkg/lifecycle ./pkg/changes ./pkg/filters ./pkg/clustercel ./pkg/prioritizers ./controllers
 
 APP := github.com/berth-dev/berth/cmd/berth/app
+BUILD = go build -ldflags="-s -w -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT)"
 K8S_VERSION = $(shell cd tools/hub && go list -m -f '{{.Version}}' k8s.io/kubernetes)
 K8S_NUMBERS = $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_STAMP = k8s.io/component-base/version
@@ -49,7 +51,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run image release test test-unit test-hub typecheck browser verify manifests lint bench load chaos world fuzz mutants clean
+.PHONY: help build hub run image release clients test test-unit test-hub typecheck browser verify manifests lint bench load chaos world fuzz mutants clean
 
 ##@ Use
 
@@ -60,8 +62,7 @@ help: # Show the list of targets
 build: ## Build bin/berth, and bin/kubectl-placement, the same under another name
 	@echo "building berth $(VERSION)"
 	@mkdir -p bin
-	@go build -o bin/.berth \
-		-ldflags="-s -w -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT)" ./cmd/berth
+	@$(BUILD) -o bin/.berth ./cmd/berth
 	@# An unchanged binary keeps its time, by which go test knows whether the tests that run it must run again.
 	@cmp -s bin/.berth bin/berth || { cp bin/.berth bin/berth.new && mv bin/berth.new bin/berth; }
 	@# The same program under the name of a kubectl plugin, and under the one that kubectl asks for completions.
@@ -171,25 +172,42 @@ define write_install
 @bin/hub/kubectl kustomize bin/install >$(1)
 endef
 
-# What a release has, in bin/release: for each architecture an archive of the program and its bill of materials, an image for all of them, the
-# chart, and checksums.
-# .github/workflows/release.yaml runs it. It needs buildah.
-release: CHART = bin/release/berth
-release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
-release: bin/tools/sbom
-	@rm -rf bin/release && mkdir -p bin/release
+# What a release has, in RELEASE_FOLDER: for each system of RELEASE_SYSTEMS an archive of the program and its bill of materials, the manifest of
+# kubectl placement for krew, an image for all Linux systems, install.yaml, which installs it, the chart, and checksums.
+# .github/workflows/release.yaml runs it, and signs the checksums. It needs buildah.
+release: CHART = $(RELEASE_FOLDER)/berth
+release clients: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+release: clients bin/hub/kubectl
 	@buildah manifest create $(IMAGE) >/dev/null
-	@for arch in $(RELEASE_ARCHS); do \
+	@for arch in $(patsubst linux-%,%,$(filter linux-%,$(RELEASE_SYSTEMS))); do \
 		GOARCH=$$arch $(MAKE) --no-print-directory image ENGINE=buildah IMAGE=$(IMAGE)-$$arch; \
-		buildah manifest add $(IMAGE) $(IMAGE)-$$arch >/dev/null; \
-		bin/tools/sbom bin/berth $(VERSION) >bin/release/berth-$(VERSION)-linux-$$arch.spdx.json; \
-		tar -czf bin/release/berth-$(VERSION)-linux-$$arch.tar.gz LICENSE -C bin berth kubectl-placement kubectl_complete-placement; done
-	@buildah manifest push --quiet --all $(IMAGE) oci-archive:bin/release/berth-$(VERSION)-image.tar
+		buildah manifest add $(IMAGE) $(IMAGE)-$$arch >/dev/null; done
+	@buildah manifest push --quiet --all $(IMAGE) oci-archive:$(RELEASE_FOLDER)/berth-$(VERSION)-image.tar
+	$(call write_install,$(RELEASE_FOLDER)/install.yaml)
 	@cp -r charts/berth $(CHART)
 	@sed -e 's/^version: .*/version: $(VERSION:v%=%)/' -e 's/^appVersion: .*/appVersion: $(VERSION)/' charts/berth/Chart.yaml >$(CHART)/Chart.yaml
 	@sed -e 's|^  repository: berth$$|  repository: $(IMAGE:%:$(VERSION)=%)|' charts/berth/values.yaml >$(CHART)/values.yaml
-	@tar -czf bin/release/berth-$(VERSION:v%=%).tgz -C bin/release berth && rm -r $(CHART)
-	@cd bin/release && sha256sum * >SHA256SUMS
+	@tar -czf $(RELEASE_FOLDER)/berth-$(VERSION:v%=%).tgz -C $(RELEASE_FOLDER) berth && rm -r $(CHART)
+	@cd $(RELEASE_FOLDER) && sha256sum * >SHA256SUMS
+
+# The part of a release that needs Go only. krew refuses archives with links.
+clients: bin/tools/sbom
+	@rm -rf $(RELEASE_FOLDER) && mkdir -p $(RELEASE_FOLDER)
+	@for system in $(RELEASE_SYSTEMS); do \
+		echo "building berth $(VERSION) for $$system"; \
+		program=berth; [[ $$system != windows-* ]] || program=berth.exe; \
+		GOOS=$${system%-*} GOARCH=$${system#*-} $(BUILD) -o bin/clients/$$system/$$program ./cmd/berth; \
+		bin/tools/sbom bin/clients/$$system/$$program $(VERSION) >$(RELEASE_FOLDER)/berth-$(VERSION)-$$system.spdx.json; \
+		tar -czf $(RELEASE_FOLDER)/berth-$(VERSION)-$$system.tar.gz LICENSE -C bin/clients/$$system $$program; done
+	@$(MAKE) --no-print-directory $(RELEASE_FOLDER)/placement.yaml
+
+# The manifest for krew, with the checksums of the archives.
+$(RELEASE_FOLDER)/placement.yaml:
+	@sed 's/^  version: .*/  version: $(VERSION)/' tools/krew.yaml >$@
+	@cd $(@D) && for system in $(RELEASE_SYSTEMS); do \
+		archive=berth-$(VERSION)-$$system.tar.gz program=berth; [[ $$system != windows-* ]] || program=berth.exe; \
+		printf '  - {selector: {matchLabels: {os: %s, arch: %s}}, bin: %s,\n    uri: %s,\n    sha256: %s}\n' $${system%-*} $${system#*-} $$program \
+			https://github.com/berth-dev/berth/releases/download/$(VERSION)/$$archive "$$(sha256sum <$$archive | cut -d' ' -f1)"; done >>$(@F)
 
 # What follows is built on demand and again only when what it is built from changes.
 

@@ -18,7 +18,7 @@ modules() {
 	module test/argocd config/samples/argocd*/*
 	module test/flux docs/consumers.md
 	module test/ocm config/crd/bases/berth.dev_selectionpolicies.yaml
-	module test/install $(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github config charts docs README.md)
+	module test/install $(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github LICENSE config charts docs tools/krew.yaml README.md)
 	return $failed
 }
 flags=("$@")

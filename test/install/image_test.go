@@ -58,27 +58,25 @@ var _ = Describe("The image of make image", Ordered, func() {
 		Expect(manifest.Layers[0].Size).To(And(BeNumerically(">", 1<<20), BeNumerically("<", maxImageBytes)))
 	})
 
-	It("is part of a release, with the program, the chart and checksums", func(ctx SpecContext) {
-		arch := strings.TrimSpace(output(ctx, "go", "env", "GOARCH"))
-		DeferCleanup(os.RemoveAll, filepath.Join(root, "bin", "release"))
-		output(ctx, "make", "-C", root, "release", "RELEASE_ARCHS="+arch)
-		found, err := filepath.Glob(filepath.Join(root, "bin", "release", "berth-*-image.tar"))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(found).To(HaveLen(1))
-		version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), "berth-"), "-image.tar")
-		number := strings.TrimPrefix(version, "v")
+	It("is part of a release, with clients, the chart, install.yaml and checksums", func(ctx SpecContext) {
+		const number, version = "0.0.0-test", "v0.0.0-test"
+		system := "linux-" + strings.TrimSpace(output(ctx, "go", "env", "GOARCH"))
+		folder := GinkgoT().TempDir()
+		output(ctx, "make", "-C", root, "release", "RELEASE_FOLDER="+folder, "RELEASE_SYSTEMS="+system, "VERSION="+version, "COMMIT=test")
 
-		release := func(command string) string {
-			return output(ctx, "bash", "-ec", "cd "+filepath.Join(root, "bin", "release")+"; "+command)
-		}
+		release := func(command string) string { return output(ctx, "bash", "-ec", "cd "+folder+"; "+command) }
 		Expect(strings.Fields(release("ls"))).To(ConsistOf(
-			"SHA256SUMS", "berth-"+number+".tgz", "berth-"+version+"-image.tar", "berth-"+version+"-linux-"+arch+".tar.gz", "berth-"+version+"-linux-"+arch+".spdx.json"))
-		Expect(strings.Count(release("sha256sum --check SHA256SUMS"), ": OK")).To(Equal(4))
-		Expect(release("cat *.spdx.json")).To(And(ContainSubstring(`"name": "berth `+version+`"`), ContainSubstring("pkg:golang/k8s.io/client-go@v")))
-		Expect(strings.Fields(release("tar -tzf *.tar.gz"))).To(ConsistOf("LICENSE", "berth", "kubectl-placement", "kubectl_complete-placement"))
-		Expect(release("tar -xzOf *.tar.gz berth | cmp - ../berth")).To(BeEmpty())
+			"SHA256SUMS", "berth-"+number+".tgz", "berth-"+version+"-image.tar", "berth-"+version+"-"+system+".tar.gz", "berth-"+version+"-"+system+".spdx.json",
+			"install.yaml", "placement.yaml"))
+		Expect(strings.Count(release("sha256sum --check SHA256SUMS"), ": OK")).To(Equal(6))
+		program, err := filepath.Abs(filepath.Join(root, "bin", "berth"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(release("tar -xzOf *.tar.gz berth | cmp - " + program)).To(BeEmpty())
+		Expect(release("cat install.yaml")).To(ContainSubstring("image: berth:" + version + "\n"))
 		Expect(release("tar -xzOf *.tgz berth/Chart.yaml")).To(ContainSubstring("\nversion: " + number + "\nappVersion: " + version + "\n"))
-		Expect(release("tar -xzOf *.tgz berth/values.yaml | cmp - ../../charts/berth/values.yaml")).To(BeEmpty())
+		values, err := os.ReadFile(filepath.Join(root, "charts", "berth", "values.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(release("tar -xzOf *.tgz berth/values.yaml")).To(Equal(string(values)))
 		Expect(strings.Fields(release("tar -tzf *.tgz"))).To(ContainElements("berth/templates/deployment.yaml", "berth/files/crd/berth.dev_placementchanges.yaml"))
 		Expect(release("tar -xOf *-image.tar index.json")).To(ContainSubstring("application/vnd.oci.image.index.v1+json"))
 	})

@@ -58,7 +58,7 @@ var pageChecks = map[string]func(ctx context.Context, p *page, command string){
 	"gh attestation verify ": func(_ context.Context, _ *page, command string) {
 		wants := "subject-path: bin/release/*\n"
 		if strings.Contains(command, " --predicate-type https://spdx.dev/Document/v2.3") {
-			wants = "sbom-path: bin/release/berth-${{ github.ref_name }}-linux-amd64.spdx.json\n"
+			wants = "sbom-path: bin/release/berth-${{ github.ref_name }}-${{ matrix.system }}.spdx.json\n"
 		}
 		Expect(os.ReadFile(filepath.Join(root, ".github", "workflows", "release.yaml"))).To(ContainSubstring(wants))
 	},

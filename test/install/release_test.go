@@ -24,6 +24,7 @@ var granted = map[string]map[string]map[string]string{
 	"release.yaml": {
 		"verify":  {"contents": "read"},
 		"build":   {"contents": "read"},
+		"bills":   {"attestations": "write", "id-token": "write"},
 		"publish": {"attestations": "write", "contents": "write", "id-token": "write"},
 	},
 }
@@ -51,7 +52,7 @@ func TestWorkflowPermissions(t *testing.T) {
 
 // TestActionsArePinned: a tag of an action can be moved, a digest cannot.
 func TestActionsArePinned(t *testing.T) {
-	pinned := regexp.MustCompile(`^\s*(?:- )?uses: (?:actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+|\./\.github/workflows/verify\.yaml)$`)
+	pinned := regexp.MustCompile(`^\s*(?:- )?uses: (?:(?:actions/[a-z-]+|sigstore/cosign-installer)@[0-9a-f]{40} # v\d+\.\d+\.\d+|\./\.github/workflows/verify\.yaml)$`)
 	err := filepath.WalkDir(filepath.Join(root, ".github"), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -79,7 +80,7 @@ func TestReleasesAreVerified(t *testing.T) {
 	if err := yaml.Unmarshal(texts[filepath.Join(root, ".github/workflows/release.yaml")], &release); err != nil {
 		t.Fatal(err)
 	}
-	if jobs := release.Jobs; jobs["build"].Needs != "verify" || jobs["publish"].Needs != "build" || jobs["verify"].Uses != "./.github/workflows/verify.yaml" {
+	if jobs := release.Jobs; jobs["build"].Needs != "verify" || jobs["bills"].Needs != "build" || jobs["publish"].Needs != "bills" || jobs["verify"].Uses != "./.github/workflows/verify.yaml" {
 		t.Errorf("jobs: %+v", jobs)
 	}
 	if verify := string(texts[filepath.Join(root, ".github/workflows/verify.yaml")]); !strings.Contains(verify, ".ci/run\n") || !strings.Contains(verify, "pull_request:") {
@@ -104,7 +105,7 @@ func workflows(t *testing.T) map[string][]byte {
 }
 
 // TestWorkflows: what a workflow runs is a shell script, and the make targets and the paths that it
-// names exist. It takes actions of GitHub only, and its registry is a variable.
+// names exist. It names no host, and its registry is a variable.
 func TestWorkflows(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -154,7 +155,7 @@ func checkStep(t *testing.T, file string, s step, makefile string) {
 	}
 	for _, path := range regexp.MustCompile(`\b(?:config|charts|docs|tools|bin)/[\w.-]+`).FindAllString(s.Run, -1) {
 		// What is built is named by the target that builds it.
-		if strings.HasPrefix(path, "bin/") && strings.Contains(makefile, path+" ") {
+		if strings.HasPrefix(path, "bin/") && regexp.MustCompile(`\b`+regexp.QuoteMeta(path)+`\s`).MatchString(makefile) {
 			continue
 		}
 		checkPath(t, file, path)
@@ -174,16 +175,22 @@ func TestReleaseWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"on:\n  push:\n    tags: [\"v*\"]\n", "run: make release\n", "bin/release/*\n", "skopeo copy --all", "helm push", "subject-path: bin/release/*\n"} {
+	for _, want := range []string{
+		"on:\n  push:\n    tags: [\"v*\"]\n", "run: make release\n", "bin/release/*\n", "skopeo copy --all", "helm push", "subject-path: bin/release/*\n",
+		"system: [" + strings.Join(systems, ", ") + "]\n",
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in the workflow", want)
 		}
+	}
+	if _, after, signed := strings.Cut(string(text), "cosign sign-blob "); !signed || !strings.Contains(after, "attest-build-provenance@") {
+		t.Error("the checksums are not signed before the files are attested")
 	}
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(makefile), "\nRELEASE_ARCHS ?= amd64 arm64\n") {
-		t.Error("make release does not build for two platforms")
+	if !strings.Contains(string(makefile), "\nRELEASE_SYSTEMS ?= "+strings.Join(systems, " ")+"\n") {
+		t.Errorf("make release does not build for %v", systems)
 	}
 }
