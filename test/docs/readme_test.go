@@ -43,7 +43,7 @@ func pages(t *testing.T) map[string]string {
 
 // TestPaths demands every path of the repository that the documentation names.
 func TestPaths(t *testing.T) {
-	named := regexp.MustCompile(`\b(?:config|controllers|pkg|hub|docs|api|test|examples)/[\w./-]*\w`)
+	named := regexp.MustCompile(`\b(?:config|controllers|pkg|tools|docs|api|test|examples)/[\w./-]*\w`)
 	for page, text := range pages(t) {
 		for _, path := range named.FindAllString(text, -1) {
 			if strings.HasPrefix(path, "api/v1/") {

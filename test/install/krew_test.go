@@ -13,7 +13,7 @@ import (
 // systems are those that a release has clients for.
 var systems = []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64", "windows-arm64"}
 
-// TestKrew: krew finds the manifest valid, and installs the program of each system from its archive.
+// TestKrew: krew accepts the manifest, and installs the program of each system from its archive.
 func TestKrew(t *testing.T) {
 	k := newKrew(t)
 	for _, system := range systems {

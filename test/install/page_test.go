@@ -55,6 +55,12 @@ var pageChecks = map[string]func(ctx context.Context, p *page, command string){
 	"sha256sum --check ": func(_ context.Context, _ *page, _ string) {
 		Expect(os.ReadFile(filepath.Join(root, "Makefile"))).To(ContainSubstring("sha256sum * >SHA256SUMS"))
 	},
+	"cosign verify-blob ": func(_ context.Context, _ *page, command string) {
+		text, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "release.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		words := strings.Fields(command)
+		Expect(string(text)).To(ContainSubstring("cosign sign-blob --yes --bundle bin/release/" + words[4] + " bin/release/" + words[2] + "\n"))
+	},
 	"gh attestation verify ": func(_ context.Context, _ *page, command string) {
 		wants := "subject-path: bin/release/*\n"
 		if strings.Contains(command, " --predicate-type https://spdx.dev/Document/v2.3") {

@@ -16,9 +16,9 @@ import (
 	"testing"
 )
 
-// TestOtherSystems checks the types of the program for the systems that a release is built for. That
-// finds what a compiler would, and takes seconds: what it imports is read without the bodies of
-// functions, and nothing is compiled.
+// TestOtherSystems checks the types of the program for the systems of a release. That finds what a
+// compiler would, and takes seconds: nothing is compiled, and other modules are read without the
+// bodies of their functions.
 func TestOtherSystems(t *testing.T) {
 	for _, system := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"} {
 		if system == runtime.GOOS+"/"+runtime.GOARCH {
