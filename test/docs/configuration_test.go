@@ -235,6 +235,6 @@ func TestSchemaKnowsThePlugins(t *testing.T) {
 	}
 	slices.Sort(names)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(builtin.Registry())), names); diff != "" {
-		t.Errorf("(-registry +schema):\n%s", diff)
+		t.Errorf("plugins (-registry +schema, from tools/configschema/table.go):\n%s", diff)
 	}
 }
