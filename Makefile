@@ -203,7 +203,7 @@ clients: bin/tools/sbom
 
 # The manifest for krew, with the checksums of the archives.
 $(RELEASE_FOLDER)/placement.yaml:
-	@sed 's/^  version: .*/  version: $(VERSION)/' tools/krew.yaml >$@
+	@sed -e 1d -e 's/^  version: .*/  version: $(VERSION)/' tools/krew.yaml >$@
 	@cd $(@D) && for system in $(RELEASE_SYSTEMS); do \
 		archive=berth-$(VERSION)-$$system.tar.gz program=berth; [[ $$system != windows-* ]] || program=berth.exe; \
 		printf '  - {selector: {matchLabels: {os: %s, arch: %s}}, bin: %s,\n    uri: %s,\n    sha256: %s}\n' $${system%-*} $${system#*-} $$program \
