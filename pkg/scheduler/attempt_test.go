@@ -194,8 +194,8 @@ func TestPublishUnrecorded(t *testing.T) {
 		reserved bool // what was reserved stays
 	}{
 		"a forced removal":   {step: part, names: []string{"a", "b"}, outcome: plan.Progressing, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 7, Partial: true, Kind: framework.ForcedRemoval}}, stored: []string{"a"}, reserved: true},
-		"no forced removal":  {step: part, names: []string{"a"}, outcome: plan.Progressing},
-		"a change at once":   {names: []string{"a", "b"}, outcome: plan.Published},
+		"no forced removal":  {step: part, names: []string{"a"}, outcome: plan.Progressing, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 6, Kind: framework.Republication}}, stored: []string{"a"}},
+		"a change at once":   {names: []string{"a", "b"}, outcome: plan.Published, want: []framework.Proposal{{Clusters: []string{"a", "b"}, Revision: 6, Kind: framework.Republication}}, stored: []string{"a", "b"}},
 		"pages are restored": {permit: framework.NewStatus(framework.Wait, ""), names: []string{"a"}, outcome: plan.Held, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 6, Kind: framework.Republication}}, stored: []string{"a"}, reserved: true},
 	} {
 		t.Run(name, func(t *testing.T) {

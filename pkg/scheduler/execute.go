@@ -74,9 +74,16 @@ func (s *Scheduler) publishWithoutRecords(ctx context.Context, a *Attempt) {
 		s.unreserveStep(ctx, a, a.Step)
 		return
 	case a.WithoutRecords.Kind == framework.Republication:
-		if s.bindStep(ctx, a).IsSuccess() {
-			s.setPublished(a, a.published())
+		restored, step := *a, *a.WithoutRecords
+		restored.Step = &step
+		if s.bindStep(ctx, &restored).IsSuccess() {
+			s.setPublished(a, restored.published())
 		}
+		if a.panics = restored.panics; a.Publication() == plan.Republished {
+			a.Step = restored.Step
+			return
+		}
+		s.unreserveStep(ctx, a, a.Step)
 		return
 	}
 	planned, alone, forced := a.Step, *a, *a.WithoutRecords

@@ -505,3 +505,32 @@ func TestHeldChangeExpiresWhilePermitWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestPagesAreRestoredWithoutRecords: a deleted page is restored while Permit fails, or a record
+// that must come before the next step cannot be written.
+func TestPagesAreRestoredWithoutRecords(t *testing.T) {
+	for name, fails := range map[string]func(d *desk){
+		"Permit":                       func(d *desk) { d.x.answer = framework.AsStatus(errHubDown) },
+		"the record of the first step": func(d *desk) { d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown } },
+		"the record of the permission": func(d *desk) {
+			d.x.answer = holds
+			d.attemptUntilStable()
+			d.x.answer = nil
+			d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, nothing)
+			d.tier("silver", "a")
+			d.tier("gold", "x")
+			fails(d)
+			d.meddle("p-decision-1", func(*v1alpha1.PlacementDecision) bool { return false })
+			for range 3 {
+				_, _ = d.try()
+			}
+			if got := d.published(); got != "p-decision-1: a b c" {
+				t.Errorf("published is %q", got)
+			}
+		})
+	}
+}

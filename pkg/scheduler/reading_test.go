@@ -461,49 +461,6 @@ func (prepares) PreBind(_ context.Context, _ *framework.CycleState, _ *v1alpha1.
 	return nil
 }
 
-// TestReadingPagesAreRestored: a user deletes the page while what must come before the next step
-// fails.
-//
-// Violates engine.md 1: "If the records that must come first cannot be written, the Plan already
-// contains what is published all the same (restored pages, forced removals)", guarantees.md: "a
-// failure skips other work of the attempt: revoked clusters leave, pages are restored".
-func TestReadingPagesAreRestored(t *testing.T) {
-	for name, fails := range map[string]func(d *desk){
-		"Permit":                       func(d *desk) { d.x.answer = framework.AsStatus(errHubDown) },
-		"the record of the first step": func(d *desk) { d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown } },
-		"the record of the permission": func(d *desk) {
-			d.x.answer = holds
-			d.attemptUntilStable()
-			d.x.answer = nil
-			d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
-		},
-		"PreBind": func(d *desk) {
-			d.more = []framework.Plugin{prepares{bare{"prepares"}}}
-			d.restart()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := governed(t, 3, nothing)
-			if name == "PreBind" {
-				fails(d)
-				d.attemptUntilStable()
-			}
-			d.tier("silver", "a")
-			d.tier("gold", "x")
-			if name != "PreBind" {
-				fails(d)
-			}
-			d.meddle("p-decision-1", func(*v1alpha1.PlacementDecision) bool { return false })
-			for range 3 {
-				_, _ = d.try()
-			}
-			if got := d.published(); got != "p-decision-1: a b c" {
-				t.Errorf("published is %q", got)
-			}
-		})
-	}
-}
-
 // TestReadingPendingBesideTheRest: windows hold the change to the target, and the rest of the
 // change in progress goes on.
 //

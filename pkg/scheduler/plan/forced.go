@@ -126,20 +126,26 @@ func (a *planner) forcedPermitted() bool {
 }
 
 // withoutRecords returns what must not wait for a record that cannot be written: pages are
-// restored, and forced removals of a change in steps are made.
+// restored, and forced removals of a change in steps are made. A change with a record keeps its
+// revision, and its approval, until that is written.
 func (a *planner) withoutRecords() *framework.Proposal {
+	last := a.Snapshot.Subject.Last
 	switch {
 	case a.Publication() == Republished:
 		return a.Publish
-	case a.Outcome != Progressing || a.Publish == nil || a.Record() != nil:
-		// A change with a record keeps its revision, and its approval, until that is written.
+	case a.Publish == nil || last == nil:
 		return nil
 	}
-	forced := changes.Minus(a.Change.Removed, changes.Minus(a.Change.Removed, a.forcedRemovals()))
-	if len(forced) == 0 {
-		return nil
+	var forced []string
+	if a.Outcome == Progressing && a.Record() == nil {
+		forced = changes.Minus(a.Change.Removed, changes.Minus(a.Change.Removed, a.forcedRemovals()))
 	}
-	p := a.lastWithout(forced)
-	p.Revision, p.Partial = a.Change.Revision, true
-	return p
+	switch p := a.lastWithout(forced); {
+	case len(forced) > 0:
+		p.Revision, p.Partial = a.Change.Revision, true
+		return p
+	case last.Damaged(a.Snapshot.Subject):
+		return p
+	}
+	return nil
 }
