@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -276,5 +277,54 @@ func TestPagesOfADisabledPlacement(t *testing.T) {
 	h.checkPublished("q2")
 	if got := h.reconciler.Inventory.Subject(placementKey).LastNames(); !slices.Equal(got, []string{"q2"}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestDisabledWhileProgressing: disabling and enabling scheduling in the middle of a change, or after
+// one that was published in part, changes no record if nobody edits a page.
+func TestDisabledWhileProgressing(t *testing.T) {
+	for _, superseded := range []bool{false, true} {
+		for _, disabled := range []bool{false, true} {
+			h := startSetUpHub(t, hubOptions{})
+			inv := h.reconciler.Inventory
+			pool := func(value string, names ...string) {
+				for _, name := range names {
+					inv.Update(fixture.Cluster(name).Set("s1").Label("pool", value).Obj())
+				}
+			}
+			policy := func(spec berthv1alpha1.DisruptionPolicySpec, version string) {
+				spec.PlacementSelector = &metav1.LabelSelector{}
+				inv.Update(&berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "careful", ResourceVersion: version}, Spec: spec})
+			}
+			pool("in", "q1", "q2")
+			h.place(fixture.Placement("n", "p").Predicate(fixture.MatchLabel("pool", "in")).Obj())
+			h.succeed()
+			inv.Started()
+			policy(berthv1alpha1.DisruptionPolicySpec{MinReadySeconds: 600}, "1")
+			pool("out", "q1")
+			pool("in", "q3")
+			for range 3 {
+				h.succeed()
+			}
+			if superseded {
+				policy(berthv1alpha1.DisruptionPolicySpec{MinReadySeconds: 600, Approval: berthv1alpha1.ApprovalRequired}, "2")
+				pool("in", "q1", "q4")
+				for range 2 {
+					h.succeed()
+				}
+			}
+			before := h.recordLines()
+			if disabled {
+				h.annotate("true")
+				h.succeed()
+				h.annotate("false")
+			}
+			for range 3 {
+				h.succeed()
+			}
+			if got := h.recordLines(); strings.Join(got, "\n") != strings.Join(before, "\n") {
+				t.Errorf("superseded %t, disabled %t: published is %v, and the records are\n%s\nbefore they were\n%s", superseded, disabled, h.published(), strings.Join(got, "\n"), strings.Join(before, "\n"))
+			}
+		}
 	}
 }

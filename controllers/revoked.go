@@ -10,9 +10,9 @@ import (
 // attempt waits. So a removal that a plugin holds takes little of the time that others need.
 const revokedInterval = time.Second
 
-// removesRevoked reports whether a Placement loses revoked clusters now, although its attempt must
-// wait for untilAttempt. Revoked are published clusters in no set that is bound to the namespace.
-// The Placement is reconciled again after wait.
+// removesRevoked reports whether a Placement loses revoked clusters, or its edited pages are
+// restored, although its attempt must wait for untilAttempt. Revoked are published clusters in no
+// set that is bound to the namespace. The Placement is reconciled again after wait.
 func (r *PlacementReconciler) removesRevoked(key types.NamespacedName, untilAttempt time.Duration) (removes bool, wait time.Duration) {
 	now := r.Now()
 	if last, known := r.revokedChecks.Load(key); known {
@@ -21,5 +21,5 @@ func (r *PlacementReconciler) removesRevoked(key types.NamespacedName, untilAtte
 		}
 	}
 	r.revokedChecks.Store(key, now)
-	return r.Inventory.HasRevoked(key), untilAttempt
+	return r.Inventory.CannotWait(key), untilAttempt
 }

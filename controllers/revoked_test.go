@@ -105,3 +105,25 @@ func TestHeldRemovalWhileAttemptsWait(t *testing.T) {
 		t.Errorf("published: %v", got)
 	}
 }
+
+// TestPagesAreRestoredWhileAttemptsWait: a deleted page is restored although attempts must wait.
+func TestPagesAreRestoredWhileAttemptsWait(t *testing.T) {
+	for name, tc := range whyAttemptsWait {
+		t.Run(name, func(t *testing.T) {
+			h := startSetUpHub(t, hubOptions{}, "a", "b")
+			h.place(fixture.Placement("n", "p").Obj())
+			h.succeed()
+			h.checkPublished("a", "b")
+			h.reconciler.Inventory.Started()
+			tc.begin(h)
+			h.reconciler.Inventory.Delete(h.meddle(nil))
+			for range 5 {
+				h.succeed()
+				h.now = h.now.Add(time.Second)
+			}
+			if got := h.published(); len(got) != 2 {
+				t.Errorf("after five seconds %v are published", got)
+			}
+		})
+	}
+}

@@ -74,10 +74,25 @@ func setDefault(in map[string]bool, name string, value bool) {
 	}
 }
 
+// isBetween reports whether clusters, sorted, are what the change in progress has published of its
+// steps.
+func (h History) isBetween(listed []string) bool {
+	record := h.Newest(berthv1alpha1.PhaseProgressing)
+	if record == nil {
+		return false
+	}
+	_, errBefore := Before(record, listed)
+	_, errTarget := Target(record, listed)
+	return errBefore == nil && errTarget == nil
+}
+
 // Disabled returns the change that other writers made while scheduling was disabled, from the
 // newest Published record to the clusters that pages list now, sorted; ok is false if there is
 // none. before are the clusters that Berth published last, nil if they are not known.
 func (h History) Disabled(listed, before []string) (c Change, ok bool) {
+	if before != nil && slices.Equal(before, listed) || before == nil && h.isBetween(listed) {
+		return Change{}, false
+	}
 	from := berthv1alpha1.Digest(nil)
 	if newest := h.Newest(berthv1alpha1.PhasePublished); newest != nil {
 		from = newest.Spec.To

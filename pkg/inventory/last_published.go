@@ -28,14 +28,19 @@ func (inv *Inventory) loadLast(p *placement) {
 // readLast returns what the pages list; nil without pages. Unless they are delegated, or Open
 // Cluster Management's controller decided meanwhile, pages that are not newer than the newest
 // record, but list other clusters, were damaged while no controller ran: it then returns the
-// clusters of the record, if these are known.
+// clusters of the record, if these are known. If all pages are gone in the middle of a change, these
+// are the clusters from which it began.
 func (inv *Inventory) readLast(p *placement) *framework.Published {
 	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
 	last := framework.PublishedOn(own)
 	last.Revision = history.PageRevision(own)
 	last.SinceStart = (inv.started || inv.starting) && !p.delegated && !inv.options.Follows
+	latest := history.Latest(last.Revision)
+	if latest == nil && len(own) == 0 && history.Newest(berthv1alpha1.PhaseProgressing) != nil {
+		latest = history.Newest(berthv1alpha1.PhasePublished)
+	}
 	// Pages without a revision may be newer than all records.
-	if latest := history.Latest(last.Revision); latest != nil && !p.delegated && !decidedByOCM(own) && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {
+	if latest != nil && !p.delegated && !decidedByOCM(own) && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {
 		if names, ok := history.Clusters(last.Names); ok {
 			last.Names, last.Digest, last.Pages, last.Revision = names, latest.Spec.To, nil, latest.Spec.Revision
 			return last

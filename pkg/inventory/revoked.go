@@ -2,10 +2,13 @@ package inventory
 
 import "github.com/berth-dev/berth/pkg/scheduler/framework"
 
-// HasRevoked reports whether the last published decision of a Placement has clusters that are in no
-// set bound to its namespace. Deleted clusters do not count, as in an attempt.
-func (inv *Inventory) HasRevoked(key Key) bool {
-	return read(inv, key, inv.hasRevoked)
+// CannotWait reports whether the last published decision of a Placement has clusters that are in no
+// set bound to its namespace, or its pages were edited or deleted. Deleted clusters do not count, as
+// in an attempt.
+func (inv *Inventory) CannotWait(key Key) bool {
+	return read(inv, key, func(p *placement) bool {
+		return inv.hasRevoked(p) || p.last != nil && !p.delegated && p.last.Damaged(inv.subject(p))
+	})
 }
 
 func (inv *Inventory) hasRevoked(p *placement) bool {

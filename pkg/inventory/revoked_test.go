@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-func TestHasRevoked(t *testing.T) {
+func TestCannotWait(t *testing.T) {
 	terminating := fixture.Cluster("a").Set("other").Obj()
 	now := fixture.At(0)
 	terminating.DeletionTimestamp = &now
@@ -53,7 +53,7 @@ func TestHasRevoked(t *testing.T) {
 			if tc.placement != "" {
 				key.Name = tc.placement
 			}
-			if got := inv.HasRevoked(key); got != tc.want {
+			if got := inv.CannotWait(key); got != tc.want {
 				t.Errorf("got %t", got)
 			}
 		})
@@ -62,7 +62,7 @@ func TestHasRevoked(t *testing.T) {
 		inv := inventory.New(inventory.Options{})
 		inv.Update(fixture.Cluster("a").Obj())
 		inv.Update(fixture.Placement("n", "p").Obj())
-		if inv.HasRevoked(inventory.Key{Namespace: "n", Name: "p"}) {
+		if inv.CannotWait(inventory.Key{Namespace: "n", Name: "p"}) {
 			t.Error("a cluster is revoked")
 		}
 	})

@@ -534,3 +534,26 @@ func TestPagesAreRestoredWithoutRecords(t *testing.T) {
 		})
 	}
 }
+
+// TestPagesDeletedWhileDown: pages that were deleted while no controller ran are restored, and the
+// change in progress goes on.
+func TestPagesDeletedWhileDown(t *testing.T) {
+	for _, inProgress := range []bool{false, true} {
+		d := approvedInProgress(t, nothing)
+		if !inProgress {
+			for range 30 {
+				d.attemptUntilStable()
+				d.later(100)
+			}
+			d.expect("p-decision-1: c x y |  | ")
+		}
+		before := d.published()
+		d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{ClusterCount: 4}}
+		delete(d.pages.pages, pageKey("p-decision-1"))
+		d.restart()
+		d.attemptUntilStable()
+		if got := d.published(); got != before {
+			t.Errorf("in progress %t: published was %s, and is %q: %s", inProgress, before, got, d.state())
+		}
+	}
+}

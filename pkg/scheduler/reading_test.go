@@ -565,28 +565,3 @@ func TestReadingWhoHoldsTheQuota(t *testing.T) {
 	}
 }
 
-// TestReadingPagesDeletedWhileDown: no controller runs while a user deletes the page, in the middle
-// of an approved change and after it.
-//
-// Violates architecture.md: last published is, "after a restart, what the pages list, or the newest
-// record if pages were damaged", guarantees.md: "pages are deleted: they are restored".
-func TestReadingPagesDeletedWhileDown(t *testing.T) {
-	for _, inProgress := range []bool{false, true} {
-		d := approvedInProgress(t, nothing)
-		if !inProgress {
-			for range 30 {
-				d.attemptUntilStable()
-				d.later(100)
-			}
-			d.expect("p-decision-1: c x y |  | ")
-		}
-		before := d.published()
-		d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{ClusterCount: 4}}
-		delete(d.pages.pages, pageKey("p-decision-1"))
-		d.restart()
-		d.attemptUntilStable()
-		if got := d.published(); got != before {
-			t.Errorf("in progress %t: published was %s, and is %q: %s", inProgress, before, got, d.state())
-		}
-	}
-}
