@@ -188,11 +188,26 @@ func raise(o *Objects, pl *v1alpha1.Placement, cluster string, n int32) {
 	*o = append(*o, score)
 }
 
-// TestFlipsOfScore: a cluster that ranks too low would be selected with a higher score.
+// TestFlipsOfScore: a cluster that ranks too low would be selected with a higher score. One that a
+// spread constraint excludes would only push another one out: a score is no advice.
 func TestFlipsOfScore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		placement fixture.PlacementBuilder
+		want      map[string]string
+	}{
+		"rank":   {fixture.Placement("ns", "p").Number(2), map[string]string{"a": "", "b": "", "c": "+1 score"}},
+		"spread": {fixture.Placement("ns", "p").Number(3).Spread("region", 1, v1alpha1.DoNotSchedule), map[string]string{"a": "", "b": "", "c": ""}},
+	} {
+		t.Run(name, func(t *testing.T) { flipsOfScore(t, tc.placement.Obj(), tc.want) })
+	}
+}
+
+func flipsOfScore(t *testing.T, pl *v1alpha1.Placement, want map[string]string) {
+	t.Helper()
 	fleet := Objects{
-		fixture.Set("s"), fixture.Binding("ns", "s"), fixture.Placement("ns", "p").Number(1).Obj(),
-		fixture.Cluster("a").Set("s").Obj(), fixture.Cluster("b").Set("s").Obj(),
+		fixture.Set("s"), fixture.Binding("ns", "s"), pl, fixture.Cluster("a").Set("s").Label("region", "eu").Obj(),
+		fixture.Cluster("b").Set("s").Label("region", "eu").Obj(), fixture.Cluster("c").Set("s").Label("region", "eu").Obj(),
+		fixture.Cluster("d").Set("s").Label("region", "us").Taint("k", "", v1alpha1.TaintEffectNoSelect).Obj(),
 	}
 	s, err := New(t.Context(), fleet, time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC), Options{})
 	if err != nil {
@@ -204,9 +219,11 @@ func TestFlipsOfScore(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, v := range report.Verdicts {
-		got[v.Cluster] = v.SelectedWith
+		if v.Cluster != "d" {
+			got[v.Cluster] = v.SelectedWith
+		}
 	}
-	if want := map[string]string{"a": "", "b": "+1 score"}; !maps.Equal(got, want) {
+	if !maps.Equal(got, want) {
 		t.Errorf("flips are %v, want %v", got, want)
 	}
 }

@@ -121,7 +121,7 @@ func (r *Decision) spreadBlocks(selected framework.Bitset) func(i int) (why stri
 
 // whyNotSelected returns why a feasible cluster is not selected.
 func (r *Decision) whyNotSelected(i int, blocked func(i int) (why string, lacks bool)) string {
-	spread, lacks := blocked(i)
+	spread := r.excludedBySpread(i, blocked)
 	tierOrGroup := r.tierOrGroup(i)
 	switch {
 	case r.Demand.Number == 0:
@@ -130,7 +130,7 @@ func (r *Decision) whyNotSelected(i int, blocked func(i int) (why string, lacks 
 		return fmt.Sprintf("not in pinned revision %d", r.pin.revision)
 	case tierOrGroup != "":
 		return tierOrGroup
-	case lacks, spread != "" && r.Shortfall.BlockedBy != "":
+	case spread != "":
 		return spread
 	case r.State.Demoted().Has(r.Feasible[i].Index):
 		return "after all clusters without an untolerated PreferNoSelect taint"
@@ -138,12 +138,25 @@ func (r *Decision) whyNotSelected(i int, blocked func(i int) (why string, lacks 
 	return fmt.Sprintf("%d selected", len(r.Selected))
 }
 
+// excludedBySpread returns the constraint that forbids a feasible cluster while clusters are
+// missing; empty if none does.
+func (r *Decision) excludedBySpread(i int, blocked func(i int) (why string, lacks bool)) string {
+	if spread, lacks := blocked(i); lacks || r.Shortfall.BlockedBy != "" {
+		return spread
+	}
+	return ""
+}
+
 // selectedWith returns the first change that gets a cluster selected: a higher score, then the
 // relaxations of the filters, also with a higher score, then a higher numberOfClusters. It is empty
-// if none does.
+// if none does. A higher score is no advice if a spread constraint excludes the cluster: it would
+// only push another cluster out.
 func (s *Decider) selectedWith(ctx context.Context, r *Decision, cluster *framework.Cluster) string {
-	if text, ok := s.tryHigherScore(ctx, r, cluster); ok {
-		return text
+	i := slices.IndexFunc(r.Feasible, func(c *framework.Cluster) bool { return c.Index == cluster.Index })
+	if i < 0 || r.excludedBySpread(i, r.spreadBlocks(r.selectedIndexes())) == "" {
+		if text, ok := s.tryHigherScore(ctx, r, cluster); ok {
+			return text
+		}
 	}
 	for _, p := range r.Profile.Filter {
 		relaxer, ok := p.(framework.Relaxer)
