@@ -3,6 +3,7 @@ package changes
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -112,7 +113,7 @@ func (in StateInput) States() []State {
 	misconfigured, leftAlone, enough := satisfied.Reason == v1alpha1.ReasonMisconfigured, in.leftAlone(add), in.hasEnough(satisfied)
 	switch {
 	case misconfigured:
-		add(StateMisconfigured, satisfied.Message, satisfied.LastTransitionTime.Time)
+		add(StateMisconfigured, MistakeText(satisfied.Message), satisfied.LastTransitionTime.Time)
 	case satisfied.Status == metav1.ConditionFalse && !leftAlone && !enough:
 		add(StateShort, satisfied.Message, satisfied.LastTransitionTime.Time)
 	}
@@ -138,6 +139,13 @@ func (in StateInput) States() []State {
 	})
 	return states
 }
+
+// afterPlugin is the end of the name of a plugin before a mistake.
+var afterPlugin = regexp.MustCompile(`^([A-Z][A-Za-z]*):(\S)`)
+
+// MistakeText returns the message of a condition with the reason Misconfigured for people: conditions
+// have no space after the name of the plugin.
+func MistakeText(message string) string { return afterPlugin.ReplaceAllString(message, "$1: $2") }
 
 // leftAlone adds the state of a Placement that Berth does not decide, and returns whether it has.
 func (in StateInput) leftAlone(add func(StateName, string, time.Time)) bool {

@@ -19,6 +19,7 @@ func TestStates(t *testing.T) {
 	satisfied := condition(v1alpha1.PlacementConditionSatisfied, "True", v1alpha1.ReasonAllDecisionsScheduled)
 	short := condition(v1alpha1.PlacementConditionSatisfied, "False", v1alpha1.ReasonNotAllDecisionsScheduled)
 	wrong := condition(v1alpha1.PlacementConditionSatisfied, "False", v1alpha1.ReasonMisconfigured)
+	wrong.Message = "Predicate:spec.predicates[0] is a mistake"
 	surplus := condition(v1alpha1.PlacementConditionSatisfied, "False", v1alpha1.ReasonDecisionPending)
 	old := satisfied
 	old.ObservedGeneration = 1
@@ -53,7 +54,7 @@ func TestStates(t *testing.T) {
 		"new":                {want: "[undecided]", message: "The controller has not decided the newest spec yet.", since: -1},
 		"edited":             {conditions: []metav1.Condition{old}, want: "[undecided]", message: "The controller has not decided the newest spec yet.", since: -1},
 		"short":              {conditions: []metav1.Condition{short}, want: "[short]", message: v1alpha1.ReasonNotAllDecisionsScheduled, since: 7},
-		"wrong":              {conditions: []metav1.Condition{wrong}, want: "[misconfigured]", message: v1alpha1.ReasonMisconfigured, since: 7},
+		"wrong":              {conditions: []metav1.Condition{wrong}, want: "[misconfigured]", message: "Predicate: spec.predicates[0] is a mistake", since: 7},
 		"held":               {conditions: []metav1.Condition{satisfied, held}, want: "[held satisfied]", message: v1alpha1.ReasonHeld, since: 7},
 		"short and held":     {conditions: []metav1.Condition{short, held}, want: "[short held]", message: v1alpha1.ReasonNotAllDecisionsScheduled, since: 7},
 		"more than wanted":   {conditions: []metav1.Condition{surplus, held}, wanted: new(int32(0)), want: "[held]", message: v1alpha1.ReasonHeld, since: 7},
@@ -80,7 +81,7 @@ func TestStates(t *testing.T) {
 		},
 		"both tiers":         {conditions: []metav1.Condition{satisfied}, tiers: []berthv1alpha1.SelectionTierStatus{{Name: "near", Used: true}, {Name: "far", Used: true}}, want: "[satisfied]", message: v1alpha1.ReasonAllDecisionsScheduled, since: 7},
 		"disabled":           {annotation: v1alpha1.PlacementDisableAnnotation, value: "true", conditions: []metav1.Condition{short}, want: "[disabled]", message: "The Placement is disabled: Berth leaves it and its decision alone.", since: -1},
-		"wrong and disabled": {annotation: v1alpha1.PlacementDisableAnnotation, value: "true", conditions: []metav1.Condition{wrong}, want: "[misconfigured disabled]", message: v1alpha1.ReasonMisconfigured, since: 7},
+		"wrong and disabled": {annotation: v1alpha1.PlacementDisableAnnotation, value: "true", conditions: []metav1.Condition{wrong}, want: "[misconfigured disabled]", message: "Predicate: spec.predicates[0] is a mistake", since: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pl := fixture.Placement("ns", "p").Generation(2).Annotation(tc.annotation, tc.value).Obj()

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
 // Words for conditions: the subject and, by status, what it says.
@@ -32,8 +33,12 @@ func conditionsInWords(conditions []metav1.Condition) []Condition {
 		if known {
 			text = words.subject + ": " + map[metav1.ConditionStatus]string{metav1.ConditionTrue: words.yes, metav1.ConditionFalse: words.no, metav1.ConditionUnknown: "unknown"}[c.Status]
 		}
+		message := c.Message
+		if c.Reason == v1alpha1.ReasonMisconfigured {
+			message = changes.MistakeText(message)
+		}
 		all = append(all, Condition{
-			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Text: text, Since: c.LastTransitionTime.Time, Bad: bad(c),
+			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: message, Text: text, Since: c.LastTransitionTime.Time, Bad: bad(c),
 		})
 	}
 	slices.SortStableFunc(all, func(a, b Condition) int {
