@@ -19,11 +19,14 @@ type Condition struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
+// ObjectYAML is GET api/yaml?world=W&kind=KIND&name=NAME, or NS/NAME: one object of the hub.
+type ObjectYAML struct {
+	Text string `json:"text"`
+}
+
 // PlacementDetails is GET api/placement?world=W&placement=NS/NAME.
 type PlacementDetails struct {
 	PlacementRow
-	// Spec is the spec as YAML.
-	Spec       string            `json:"spec"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Generation int64             `json:"generation"`
 	Conditions []Condition       `json:"conditions"`

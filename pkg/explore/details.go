@@ -9,9 +9,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -26,7 +28,7 @@ func (w *world) placement(name string, a answer) (*PlacementDetails, error) {
 	row, _ := w.placementRow(subject.Key())
 	pl := subject.Placement
 	d := &PlacementDetails{
-		PlacementRow: row, Spec: yamlOf(pl.Spec), Labels: pl.Labels, Generation: pl.Generation,
+		PlacementRow: row, Labels: pl.Labels, Generation: pl.Generation,
 		Conditions: conditionsInWords(pl.Status.Conditions), Groups: groupsOf(subject), History: []ChangeRow{}, Events: []Event{}, Policies: policiesOf(subject),
 	}
 	for _, record := range slices.Backward(subject.Records) {
@@ -55,6 +57,28 @@ func (w *world) placement(name string, a answer) (*PlacementDetails, error) {
 		}
 	}
 	return d, nil
+}
+
+// yaml returns an object as kubectl get -o yaml prints it.
+func (w *world) yaml(kindName, name string) (*ObjectYAML, error) {
+	kind, known := kinds.Named(kindName)
+	if !known {
+		return nil, fmt.Errorf("kind: %w: %q is not one of %s", errInvalid, kindName, strings.Join(kinds.Names(), ", "))
+	}
+	key := types.NamespacedName{Name: name}
+	if kind.Namespaced {
+		key = keyOf(name)
+	}
+	for _, object := range objectsOf(w.inventory) {
+		if of, _ := kinds.Of(object); of.Name != kind.Name || client.ObjectKeyFromObject(object) != key {
+			continue
+		}
+		object = object.DeepCopyObject().(client.Object)
+		object.GetObjectKind().SetGroupVersionKind(kind.GroupVersion.WithKind(kind.Name))
+		object.SetManagedFields(nil)
+		return &ObjectYAML{Text: yamlOf(object)}, nil
+	}
+	return nil, fmt.Errorf("the %s %q: %w", kind.Name, name, errUnknown)
 }
 
 func yamlOf(object any) string {
@@ -146,10 +170,8 @@ func (w *world) addUses(d *ClusterDetails, name string) {
 		if slices.Contains(published(subject), name) {
 			d.SelectedBy = append(d.SelectedBy, key.String())
 		}
-		if record := changes.History(subject.Records).Open(); record != nil {
-			if added, removed, err := changes.Lists(record); err == nil && (slices.Contains(added, name) || slices.Contains(removed, name)) {
-				d.OpenChanges = append(d.OpenChanges, ClusterMove{Placement: key.String(), Added: slices.Contains(added, name), State: string(record.Status.Phase)})
-			}
+		if p := recordedChange(subject); p != nil && (slices.Contains(p.Added, name) || slices.Contains(p.Removed, name)) {
+			d.OpenChanges = append(d.OpenChanges, ClusterMove{Placement: key.String(), Added: slices.Contains(p.Added, name), State: p.Reason})
 		}
 		for _, e := range subject.Evictions {
 			if e.Cluster == name {

@@ -24,7 +24,7 @@ const (
 	// maxStates is how many states in the past are kept.
 	maxStates = 3
 	// timelineAge is how old a Timeline may be before the recording is read again.
-	timelineAge = 30 * time.Second
+	timelineAge = 5 * time.Second
 )
 
 // worldAt is the prefix of worlds in the past.
@@ -146,7 +146,9 @@ func (p *past) line() *Timeline {
 	if p.timeline == nil {
 		return &Timeline{Ticks: []Tick{}}
 	}
-	return p.timeline
+	t := *p.timeline
+	t.Done = !p.reading
+	return &t
 }
 
 func (p *past) readLine() *Timeline {

@@ -178,6 +178,13 @@ func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 		return v.placement(r.Context(), shown, query.Get("placement"))
 	case "api/cluster":
 		return v.cluster(r.Context(), shown, query.Get("cluster"))
+	case "api/yaml":
+		var text *ObjectYAML
+		err := shown.use(func(w *world, _ int64) (err error) {
+			text, err = w.yaml(query.Get("kind"), query.Get("name"))
+			return err
+		})
+		return text, err
 	case "api/cell":
 		return v.cell(r.Context(), shown, query.Get("placement"), query.Get("cluster"))
 	}

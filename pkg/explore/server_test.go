@@ -157,3 +157,23 @@ func TestColumns(t *testing.T) {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 }
+
+// TestYAML: an object as kubectl prints it, of the kinds that the page shows.
+func TestYAML(t *testing.T) {
+	s := newTestServer(t, small())
+	for path, want := range map[string]string{
+		"kind=Placement&name=ns/two":                      "kind: Placement\nmetadata:\n  generation: 1\n  name: two\n",
+		"kind=ManagedCluster&name=c4":                     "  taints:\n  - effect: NoSelect\n    key: k\n",
+		"kind=PlacementDecision&name=ns/held-decision-1":  "  - clusterName: c3\n",
+		"kind=PlacementDecision&name=ns/held-decision-10": "404",
+		"kind=Secret&name=ns/two":                         "400",
+		"kind=Placement&name=ns/two&world=at-x":           "404",
+	} {
+		w := get(s, nil, "api/yaml?"+path)
+		var got ObjectYAML
+		_ = json.Unmarshal(w.Body.Bytes(), &got)
+		if !strings.Contains(got.Text+fmt.Sprint(w.Code), want) || strings.Contains(got.Text, "managedFields") {
+			t.Errorf("%s: %d, want %q in\n%s", path, w.Code, want, w.Body)
+		}
+	}
+}

@@ -9,12 +9,18 @@ import (
 
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/explore"
+	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// serveChanged serves small with another Fleet.
+// serveChanged serves small with another Fleet, serveObjects any objects.
 func serveChanged(t *testing.T, change func(*explore.Fleet)) string {
 	t.Helper()
-	server := newServer(t, small())
+	return serveObjects(t, small(), change)
+}
+
+func serveObjects(t *testing.T, objects simulator.Objects, change func(*explore.Fleet)) string {
+	t.Helper()
+	server := newServer(t, objects)
 	address, _ := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/api/fleet") {
 			server.ServeHTTP(w, r)

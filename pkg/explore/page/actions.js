@@ -99,10 +99,15 @@ function confirm(action, target, opener) {
   dialog.showModal();
   cancel.focus();
   post("api/act", request(false)).then((/** @type {ActAnswer} */ answer) => {
+    const empties = (answer.diff?.changes || []).filter((c) => c.before > 0 && c.after === 0);
     fill(body,
       make("p", "question", answer.question), ...(answer.spec || []).map((line) => make("p", "", "Spec: " + line)), answer.note && make("p", "", answer.note), answer.diff && comparisonTable(answer.diff), ...(answer.diff ? consequences(answer.diff) : []),
       COMMENTED.includes(action.verb) && make("label", "", "Comment, which is kept with the change", comment),
-      make("p", "quiet", "The same on the command line:"), code(action.command));
+      ...empties.map((c) => make("p", "bad", c.placement + " would have no clusters.")), make("p", "quiet", "The same on the command line:"), code(action.command));
+    if (empties.length) {
+      yes.className = "act";
+      footer.append(yes);
+    }
     if (answer.refused) failed(new Error(answer.refused));
     yes.disabled = !!answer.refused;
   }, (error) => body.replaceChildren(failure("", error)));

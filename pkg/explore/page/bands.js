@@ -1,13 +1,17 @@
 // The bands below the header: a lost connection, a state that is not now, a viewer with few
 // permissions, a filter that matches nothing.
-import { byId, link, make, since } from "./dom.js";
+import { byId, clock, link, make, since } from "./dom.js";
 import { again } from "./live.js";
 import { route } from "./route.js";
 import { store } from "./store.js";
 
 /** @typedef {{key: string, kind: "bad"|"warn"|"info", content: () => (Node|string)[]}} Band */
 
-/** drawBands draws those that have changed, so that each is said once. @param {string[]} problems of the filter */
+/**
+ * drawBands draws those that have changed, so that each is said once.
+ * @param {string[]} problems of the filter
+ * @returns {boolean} true if what is shown has become old, or new again
+ */
 export function drawBands(problems) {
   const bands = [...connection(), ...world(), ...permissions(), ...filter(problems)];
   const box = byId("bands");
@@ -20,8 +24,8 @@ export function drawBands(problems) {
     band.setAttribute("role", kind === "bad" ? "alert" : "status");
     return band;
   }));
-  const old = Boolean(store.lost || store.error || store.fleet?.hub.state === "Lost");
-  document.body.classList.toggle("old", old);
+  const was = document.body.classList.contains("old");
+  return document.body.classList.toggle("old", store.isOld()) !== was;
 }
 
 /** @returns {Band[]} */
@@ -29,7 +33,7 @@ function connection() {
   const { lost, error, fleet } = store;
   /** @type {Band[]} */
   const bands = [];
-  const old = "What is shown is the state of " + (fleet ? new Date(fleet.at).toLocaleTimeString() : "before") + ". ";
+  const old = "What is shown is the state of " + (fleet ? clock(fleet.at) : "before") + ". ";
   if (lost) {
     const at = new Date(lost.since).toISOString();
     bands.push({ key: "lost " + lost.problem, kind: "bad", content: () => [
@@ -62,7 +66,7 @@ function world() {
   const now = () => link(route.href({ world: "" }), "", "Back to now");
   if (world.startsWith("at-")) {
     const at = new Date(world.slice("at-".length));
-    const said = isNaN(at.getTime()) ? world.slice("at-".length) : at.toLocaleString();
+    const said = isNaN(at.getTime()) ? world.slice("at-".length) : clock(at);
     return [{ key: world, kind: "info", content: () => [make("b", "", "At " + said + ". "), "This is the state that was recorded, not the one of now. ", now()] }];
   }
   return [{ key: world, kind: "info", content: () => [make("b", "", "What if… "), "This is the state after the edits of a what-if. Nothing was written. ", now()] }];

@@ -7,6 +7,7 @@ import { copyButton, make, plural, since } from "./dom.js";
 import { bar, cellLink, conditionList, copied, cutList, filterLink, measured, pairs, placementLink, section, show } from "./parts.js";
 import { store } from "./store.js";
 import { whatIfLink } from "./whatif.js";
+import { yamlOf } from "./yaml.js";
 
 /**
  * @param {HTMLElement} panel
@@ -40,6 +41,7 @@ function tell(d) {
     d.claims?.length && section("Claims", pairs(d.claims.map((c) => [c.name, c.value]))),
     d.resources?.length && section("Resources", make("p", "quiet", "The bar is what Placements request, of what can be allocated."), ...d.resources.map(resource)),
     d.version && section("Kubernetes", make("p", "", d.version)),
+    !d.note && section("ManagedCluster", yamlOf("ManagedCluster", d.name)),
   ];
 }
 

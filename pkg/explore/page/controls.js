@@ -1,6 +1,7 @@
-// What is above the matrix: how clusters are grouped and sorted, and which are shown.
+// The controls: those of the filter, and above the matrix how clusters are grouped and sorted.
 import { byId, make, plural, shorten, visible } from "./dom.js";
-import { groupKeys } from "./layout.js";
+import { termOf, valuesOf, withTerm } from "./filter.js";
+import { groupKeys, regionKey } from "./layout.js";
 import { current } from "./matrix.js";
 import { route } from "./route.js";
 import { store } from "./store.js";
@@ -11,11 +12,36 @@ const group = make("select", ""), sort = make("select", ""), all = make("input",
 all.type = "checkbox";
 const allText = make("span", "");
 
+/** FILTERS are the terms of the filter that have a control, with the words for no choice. @type {[string, string][]} */
+const FILTERS = [["state:", "every state"], ["ns:", "every namespace"], ["set:", "every set"], ["label:", "every region"], ["available:", "every availability"]];
+const filters = FILTERS.map(([start, text]) => {
+  const select = make("select", "");
+  select.setAttribute("aria-label", "Filter by " + text.slice("every ".length));
+  select.addEventListener("change", () => route.go({ filter: withTerm(route.get().filter, startOf(start), select.value) }));
+  return select;
+});
+
+/** startOf is how the term of a control begins. @param {string} start */
+const startOf = (start) => (start === "label:" ? start + regionKey(store.fleet?.clusters || []) + "=" : start);
+
+/** drawFilters shows what the filter has of them. */
+export function drawFilters() {
+  const { placements, clusters } = store.fleet || { placements: [], clusters: [] };
+  FILTERS.forEach(([start, text], i) => {
+    const whole = startOf(start), now = termOf(route.get().filter, whole);
+    const values = start === "label:" ? [...new Set(clusters.map((c) => c.labels?.[whole.slice("label:".length, -1)] || ""))].filter(Boolean).sort() : valuesOf(start.slice(0, -1), placements, clusters);
+    filters[i].hidden = !values.length;
+    choices(filters[i], [["", text], ...[...new Set([...values, now])].filter(Boolean).map((value) => /** @type {Choice} */ ([value, shorten(value, 40)]))], now);
+    filters[i].classList.toggle("set", Boolean(now));
+  });
+}
+
 /** initControls puts them into the page. */
 export function initControls() {
   byId("controls").append(
     make("label", "", "Group by ", group), make("label", "", "Sort by ", sort), make("label", "", all, allText), summary,
   );
+  byId("filters").append(...filters);
   group.addEventListener("change", () => route.go({ group: group.value, closed: "" }));
   sort.addEventListener("change", () => {
     const [by, placement] = sort.value.split(" ");
@@ -49,10 +75,10 @@ export function drawControls(shown, hidden) {
   byId("grid").hidden = nothing;
   if (!nothing) return;
   empty.textContent = !store.fleet || store.unread() ? store.unread()
-    : !placements ? "There are no Placements yet. Create one with kubectl apply, and it appears here."
-      : !clusters.length ? "There are no clusters yet. Register one, and it appears here."
+    : !placements ? store.none("Placement")
+      : !clusters.length ? store.none("cluster")
         : hidden ? "None of the shown Placements may select one of the " + plural(hidden, "cluster") + " left: the namespace is not bound to their sets. Tick the box above to see them."
-          : "The filter leaves " + (shown.placements.length ? "no clusters." : "no Placements.");
+          : store.none(shown.placements.length ? "cluster" : "Placement");
 }
 
 function drawSort() {

@@ -115,6 +115,14 @@ export function ago(time) {
 }
 
 /**
+ * clock is a time with its zone.
+ * @param {string|number|Date} time
+ */
+export function clock(time) {
+  return new Date(time).toLocaleString(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
+}
+
+/**
  * since returns the element of a time, "3 s ago", with the time itself as title. The page keeps it
  * up to date.
  * @param {string|undefined|null} time
@@ -123,7 +131,7 @@ export function since(time) {
   const element = make("time", "ago", ago(time));
   if (time) {
     element.dateTime = time;
-    element.title = new Date(time).toLocaleString() + " (" + new Date(time).toISOString().replace(/\.\d+Z/, "Z") + ")";
+    element.title = clock(time) + " (" + new Date(time).toISOString().replace(/\.\d+Z/, "Z") + ")";
   }
   return element;
 }

@@ -6,7 +6,7 @@
 //   set:prod              clusters of a set, and the Placements that may select from it
 //   cluster:par*          clusters by name
 //   label:region=eu       clusters with a label; label:region is any value
-//   available:false       clusters by availability: true, false or unknown
+//   available:false       clusters by availability: true, false, unknown or unset
 //   drained:true          drained clusters; tainted:true those with a taint
 //   web                   Placements and clusters with this in their name
 //
@@ -31,7 +31,7 @@ const OF_CLUSTER = {
   set: (c) => c.sets || [],
   cluster: (c) => [c.name],
   label: (c) => Object.entries(c.labels || {}).flatMap(([key, value]) => [key, key + "=" + value]),
-  available: (c) => [(c.available || "unknown").toLowerCase()],
+  available: (c) => [(c.available || "unset").toLowerCase()],
   drained: (c) => [String(Boolean(c.drained))],
   tainted: (c) => [String(Boolean(c.taints))],
 };
@@ -183,4 +183,21 @@ export function suggest(text, placements, clusters) {
   const key = rest.slice(0, Math.max(0, colon));
   const all = colon < 0 ? KEYS.map((k) => k + ":") : valuesOf(key, placements, clusters).map((value) => key + ":" + value);
   return all.filter((one) => one.toLowerCase().startsWith(rest)).slice(0, 20).map((one) => start + dash + one);
+}
+
+/**
+ * termOf returns the value of the term of a filter that begins so; empty if there is none.
+ * @param {string} text
+ * @param {string} start such as "state:" or "label:region="
+ */
+export const termOf = (text, start) => text.split(/\s+/).find((word) => word.startsWith(start))?.slice(start.length) || "";
+
+/**
+ * withTerm returns a filter in which one term has another value.
+ * @param {string} text
+ * @param {string} start such as "state:" or "label:region="
+ * @param {string} value empty to remove the term
+ */
+export function withTerm(text, start, value) {
+  return [...text.split(/\s+/).filter((word) => word && !word.startsWith(start)), value && start + value].filter(Boolean).join(" ");
 }

@@ -13,7 +13,7 @@
  */
 
 /** @typedef {{name: string, title: string, closed: boolean, places: number[]}} Group */
-/** @typedef {{group: string, closed: string[], sort: string, scores: Map<string, number>|null}} Order */
+/** @typedef {{group: string, closed: string[], sort: string, scores: Map<string, number>|null, setsNotKnown?: boolean}} Order */
 
 /**
  * columnsOf returns the columns of Placements.
@@ -72,6 +72,12 @@ export function groupKeys(clusters) {
 }
 
 /**
+ * regionKey is the label of the region of clusters; empty if they have none.
+ * @param {ClusterRow[]} clusters
+ */
+export const regionKey = (clusters) => groupKeys(clusters).slice(0, 1).find((key) => /(^|[./-])(region|zone)$/.test(key)) || "";
+
+/**
  * rowsOf returns the rows of clusters: grouped, and sorted within each group.
  * @param {ClusterRow[]} clusters
  * @param {(name: string) => number} placeOf
@@ -96,7 +102,7 @@ export function rowsOf(clusters, placeOf, order) {
     const members = (groups.get(name) || []).map(row);
     const closed = order.closed.includes(name);
     /** @type {Row} */
-    const heading = { cluster: null, place: -1, group: { name, title: titleOf(name, order.group), closed, places: members.map((m) => m.place) } };
+    const heading = { cluster: null, place: -1, group: { name, title: titleOf(name, order.group, order.setsNotKnown), closed, places: members.map((m) => m.place) } };
     return closed ? [heading] : [heading, ...members];
   });
 }
@@ -107,16 +113,18 @@ export function rowsOf(clusters, placeOf, order) {
  */
 function groupOf(cluster, by) {
   if (by.startsWith("label:")) return cluster.labels?.[by.slice("label:".length)] || "";
-  return [...(cluster.sets || [])].sort()[0] || "";
+  // The exclusive set is the first one; default and global are the last ones.
+  return cluster.sets?.[0] || "";
 }
 
 /**
  * @param {string} name
  * @param {string} by
+ * @param {boolean} [unknown]
  */
-function titleOf(name, by) {
+function titleOf(name, by, unknown) {
   if (by.startsWith("label:")) return name || "without " + by.slice("label:".length);
-  return name || "in no set";
+  return name || (unknown ? "set not known" : "in no set");
 }
 
 /**

@@ -6,8 +6,9 @@ import { loadSession, session, setNamespace } from "./api.js";
 import { drawBands } from "./bands.js";
 import { showCell } from "./cell.js";
 import { showCluster } from "./cluster.js";
-import { drawControls, initControls } from "./controls.js";
-import { byId, keepTimes, link, make, since } from "./dom.js";
+import { drawClusters } from "./clusters.js";
+import { drawControls, drawFilters, initControls } from "./controls.js";
+import { byId, keepTimes, link, make, since, visible } from "./dom.js";
 import { apply, parse, suggest } from "./filter.js";
 import { follow, lose, stop } from "./live.js";
 import { highlight, lay, refresh, select } from "./matrix.js";
@@ -15,7 +16,7 @@ import { drawOverview } from "./overview.js";
 import { leave } from "./parts.js";
 import { showPlacement } from "./placement.js";
 import { loadResilience } from "./resilience.js";
-import { isDetails, route } from "./route.js";
+import { MAIN, isDetails, route } from "./route.js";
 import { store } from "./store.js";
 import { timeBar } from "./time.js";
 import { showWhatIf } from "./whatif.js";
@@ -25,6 +26,7 @@ const FRESH = 2500;
 
 const input = /** @type {HTMLInputElement} */ (byId("filter"));
 const panel = byId("details");
+const keys = /** @type {HTMLDialogElement} */ (byId("keys"));
 /** @type {import("./filter.js").Result} */
 let shown = { placements: [], clusters: [], problems: [] };
 /** @type {Set<string>} */
@@ -39,11 +41,12 @@ function filtered() {
 
 /** drawMain draws what is beside the details. */
 function drawMain() {
-  const view = route.main(), other = view === "matrix" ? "overview" : "matrix";
-  byId(view).hidden = false;
-  byId(other).hidden = true;
+  const view = route.main();
+  for (const one of MAIN) byId(one).hidden = one !== view;
   document.body.dataset.view = view;
+  drawFilters();
   if (view === "overview") drawOverview(shown, fresh);
+  else if (view === "clusters") drawClusters(shown.clusters);
   else drawControls(shown, lay(shown));
   const { placement, cluster } = route.get();
   if (view === "matrix") select(placement, cluster);
@@ -66,6 +69,7 @@ function drawHeader() {
   const now = route.get(), main = route.main();
   const views = /** @type {[Partial<Route>, string, boolean][]} */ ([
     [{ view: "overview" }, "Overview", main === "overview" && now.view !== "whatif"], [{ view: "matrix" }, "Matrix", main === "matrix" && now.view !== "whatif"],
+    [{ view: "clusters" }, "Clusters", main === "clusters" && now.view !== "whatif"],
     [{ view: "whatif" }, "What if…", now.view === "whatif"],
   ]);
   byId("views").replaceChildren(...views.map(([changes, text, here]) => {
@@ -77,7 +81,11 @@ function drawHeader() {
   if (document.activeElement !== input && input.value !== now.filter) input.value = now.filter;
   drawStatus();
   const name = now.view === "placement" ? now.placement : now.view === "cluster" ? now.cluster : now.view === "cell" ? now.cluster + " for " + now.placement : "";
-  document.title = (name ? name + " · " : "") + (main === "matrix" ? "Matrix" : "Overview") + " · Berth";
+  const hub = [session.context, session.hub?.replace(/^https?:\/\//, ""), session.user].filter(Boolean);
+  const where = byId("where");
+  where.replaceChildren(...hub.map((part) => make("span", "", part)));
+  where.title = visible(["context: " + (session.context || "none"), "hub: " + (session.hub || "none, only a recording"), "user: " + (session.user || "not known")].join("\n"));
+  document.title = [name, main.charAt(0).toUpperCase() + main.slice(1), ...hub, "Berth"].filter(Boolean).join(" · ");
 }
 
 let status = "";
@@ -180,7 +188,7 @@ function onStore(event) {
   if (event.changedPlacements || event.clusters) redraw();
   else if (event.columns) route.get().sort === "score" ? redraw() : refresh();
   if (event.connection) {
-    drawBands(shown.problems);
+    if (drawBands(shown.problems)) redraw();
     drawStatus();
   }
   if (isShown(event)) drawDetails(true);
@@ -241,7 +249,8 @@ function onKey(event) {
     input.focus();
     input.select();
     event.preventDefault();
-  } else if (event.key === "Escape" && target === input) {
+  } else if (event.key === "?" && !typing) keys.showModal();
+  else if (event.key === "Escape" && target === input) {
     input.value = "";
     typed("");
   } else if (event.key === "Escape" && !typing && isDetails(route.get().view)) close();
@@ -257,6 +266,7 @@ async function start() {
   input.addEventListener("input", () => typed(input.value));
   input.addEventListener("focus", () => typed(input.value));
   byId("close").addEventListener("click", close);
+  byId("help").addEventListener("click", () => keys.showModal());
   setNamespace(route.get().ns);
   drawHeader();
   try {

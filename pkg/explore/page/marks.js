@@ -1,5 +1,7 @@
 // What the values of cells look like, and what they mean. See the constants in pkg/explore/api.go.
 import { make, visible } from "./dom.js";
+import { session } from "./api.js";
+import { CRITICAL } from "./resilience.js";
 import { store } from "./store.js";
 
 /** @typedef {{text: string, said: string, style: string}} Mark */
@@ -76,5 +78,5 @@ export function drawLegend(list) {
     const sign = make("span", style.replace("cell ", ""), visible(text));
     sign.setAttribute("aria-hidden", "true");
     return make("li", "", sign, said);
-  }));
+  }), ...(session.resilience ? [make("li", "", make("span", "sign critical", CRITICAL), "not resilient")] : []));
 }

@@ -59,6 +59,7 @@ export function lay(shown) {
   const clusters = all ? shown.clusters : candidates(shown.clusters, shown.placements);
   rows = rowsOf(clusters, store.rowOf, {
     group: group || "set", closed: closed ? closed.split(",") : [], sort, scores: sort === "score" && by && store.placement(by) ? store.scoresOf(by) : null,
+    setsNotKnown: store.fleet?.setsNotKnown,
   });
   generation++;
   grid.setAttribute("aria-rowcount", String(rows.length + 1));
@@ -67,6 +68,7 @@ export function lay(shown) {
   at.column = clamp(before.placement ? places.findIndex((p) => columns[p].placement?.placement === before.placement) : at.column, places.length, at.column);
   if (at.row < 0 && at.column < 0) Object.assign(at, { row: 0, column: 0 });
   measure();
+  resize();
   drawSoon();
   return shown.clusters.length - clusters.length;
 }
@@ -161,10 +163,15 @@ function drawWhere() {
   if (where.textContent !== text) where.textContent = text;
 }
 
-/** @param {{first: number, last: number}} across */
-function drawHeads(across) {
+/** resize gives the grid the size of all cells: without it there is nowhere to scroll to. */
+function resize() {
   headLine.style.width = space.style.width = names + columns.length * COLUMN + "px";
   space.style.height = heads + rows.length * ROW + "px";
+}
+
+/** @param {{first: number, last: number}} across */
+function drawHeads(across) {
+  resize();
   children(headLine, across.last - across.first);
   for (let c = across.first; c < across.last; c++) {
     const element = /** @type {Part} */ (headLine.children[c - across.first + 1]);
@@ -365,4 +372,9 @@ grid.addEventListener("click", (event) => {
   move(hit.row, column ? column.number : -1);
   show();
 });
-new ResizeObserver(() => { measure(); refresh(); }).observe(grid);
+new ResizeObserver(() => {
+  measure();
+  // Details that open beside the matrix must not hide their cell.
+  if (route.get().view === "cell") move(at.row, at.column);
+  refresh();
+}).observe(grid);

@@ -3,7 +3,7 @@
 /** @import {PlacementRow} from "./types.js" */
 import { make, plural, shorten, visible } from "./dom.js";
 import { STATES } from "./states.js";
-import { isCritical } from "./resilience.js";
+import { CRITICAL, isCritical } from "./resilience.js";
 import { route } from "./route.js";
 import { store } from "./store.js";
 
@@ -29,14 +29,13 @@ export function newLine(role) {
  */
 export function drawHead(element, p, fresh, height) {
   const name = p.placement.slice(p.placement.indexOf("/") + 1), state = p.states[0];
-  const wanted = p.wanted === null ? "all" : String(p.wanted);
-  const short = p.selected + "/" + wanted;
-  element.className = "head" + (fresh ? " changed" : "") + (isCritical(p.placement) ? " critical" : "");
-  element.replaceChildren(
-    make("span", "label", shorten(name, Math.floor((height - 60) / 7))), make("span", "sign s-" + state, STATES[state]?.sign || "?"),
-    make("span", "count", short.length > 5 ? p.selected + "\n/" + wanted : short),
-  );
-  const says = p.placement + ": " + p.states.join(", ") + ", " + p.selected + " selected of " + wanted;
+  const wanted = p.wanted === null ? "all" : String(p.wanted), critical = isCritical(p.placement);
+  const also = p.states.slice(1).find((one) => one !== "satisfied");
+  const signs = [critical && make("span", "sign critical", CRITICAL), ...[also, state].map((s) => s && make("span", "sign s-" + s, STATES[s]?.sign || "?"))].filter(Boolean);
+  element.className = "head" + (fresh ? " changed" : "");
+  element.replaceChildren(...make("div", "",
+    make("span", "label", shorten(name, Math.floor((height - 42 - 20 * signs.length) / 7))), ...signs, make("span", Math.max(p.selected, p.wanted || 0) > 999 ? "count long" : "count", make("b", "", String(p.selected)), "\n/" + wanted)).childNodes);
+  const says = p.placement + ": " + p.states.join(", ") + ", " + p.selected + " selected of " + wanted + (critical ? ", not resilient" : "");
   element.setAttribute("aria-label", visible(says));
   element.title = visible([says, p.message, store.note(p.placement)].filter(Boolean).join("\n"));
 }
@@ -76,7 +75,7 @@ export function sum(column, of) {
 export function drawGroup(line, name, group, width) {
   line.className = "row group";
   write(name, "name", (group.closed ? "▸ " : "▾ ") + shorten(group.title, Math.max(6, Math.floor((width - 70) / 8))) + " (" + group.places.length + ")", group.title + ", " + plural(group.places.length, "cluster"));
-  name.title = visible(group.title) + (route.get().group.startsWith("label:") ? "" : "\nA cluster in several sets is under the first of them.");
+  name.title = visible(group.title) + (route.get().group.startsWith("label:") ? "" : "\nA cluster is under its exclusive set. It is under default or global only if it has no other.");
   name.setAttribute("aria-expanded", String(!group.closed));
 }
 
@@ -92,7 +91,7 @@ export function drawName(line, name, cluster, width) {
   const says = [gone ? "not available" : "", cluster.drained ? "drained" : "", cluster.taints && !cluster.drained ? plural(cluster.taints, "taint") : ""].filter(Boolean);
   const sign = gone ? "! " : cluster.drained ? "↧ " : "";
   write(name, "name" + (gone ? " unavailable" : cluster.drained ? " drained" : ""), sign + shorten(cluster.name, Math.floor((width - 18) / 7.4)), [cluster.name, ...says].join(", "));
-  name.title = visible([cluster.name, ...says, "sets: " + ((cluster.sets || []).join(", ") || "none")].join("\n"));
+  name.title = visible([cluster.name, ...says, "sets: " + setsText(cluster)].join("\n"));
   name.removeAttribute("aria-expanded");
 }
 
@@ -118,3 +117,9 @@ export function write(element, className, rawText, rawLabel) {
   if (element.className !== className) element.className = className;
   if (label && element.getAttribute("aria-label") !== label) element.setAttribute("aria-label", label);
 }
+
+/**
+ * setsText are the sets of a cluster.
+ * @param {import("./types.js").ClusterRow} cluster
+ */
+export const setsText = (cluster) => cluster.sets?.join(", ") || (store.fleet?.setsNotKnown ? "not known" : "none");

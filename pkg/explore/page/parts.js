@@ -78,7 +78,14 @@ export function keeping(panel, draw) {
   const open = new Set([...panel.querySelectorAll("details[open]")].map(keyOf));
   const all = new Set([...panel.querySelectorAll("[data-all]")].map(keyOf));
   const focused = panel.contains(document.activeElement) && document.activeElement !== panel ? keyOf(/** @type {Element} */ (document.activeElement)) : "";
+  const kept = new Map([.../** @type {NodeListOf<HTMLElement>} */ (panel.querySelectorAll("details[open][data-kept]"))].map((e) => [e.dataset.kept, e]));
   draw();
+  for (const e of /** @type {NodeListOf<HTMLElement>} */ (panel.querySelectorAll("[data-kept]"))) {
+    const old = kept.get(e.dataset.kept);
+    if (!old) continue;
+    e.replaceWith(old);
+    old.dispatchEvent(new Event("toggle"));
+  }
   for (const e of panel.querySelectorAll("details")) if (open.has(keyOf(e))) e.open = true;
   for (const e of /** @type {NodeListOf<HTMLElement>} */ (panel.querySelectorAll("[data-key]"))) if (all.has(keyOf(e))) e.dispatchEvent(new Event("showall"));
   panel.scrollTop = top;

@@ -7,6 +7,7 @@ import { make, plural, since, stateMark, table, visible } from "./dom.js";
 import { bar, cellLink, conditionList, copied, cutList, filterLink, folded, measured, pairs, section, show } from "./parts.js";
 import { store } from "./store.js";
 import { whatIfLink } from "./whatif.js";
+import { yamlOf } from "./yaml.js";
 
 /** RECORDS is how many records of the history are shown. */
 const RECORDS = 20;
@@ -51,8 +52,8 @@ function tell(d, resilience) {
     history(d.history || [], Boolean(d.change)),
     events(d.events || [], d.eventsNote),
     d.policies?.length && section("Policies", ...d.policies.map(policy)),
-    section("Spec", d.sets?.length ? make("p", "", "It may select from ", ...d.sets.flatMap((set, i) => [i ? ", " : "", filterLink(set, "set:" + set)]), ".") : null,
-      folded("The spec as YAML, generation " + d.generation, d.spec),
+    section("Placement", d.sets?.length ? make("p", "", "It may select from ", ...d.sets.flatMap((set, i) => [i ? ", " : "", filterLink(set, "set:" + set)]), ".") : null,
+      make("p", "quiet", "Generation " + d.generation), yamlOf("Placement", d.placement),
       d.labels && Object.keys(d.labels).length ? pairs(Object.entries(d.labels).sort()) : null),
   ];
 }
@@ -122,7 +123,8 @@ function chosen(placement, groups) {
     ...(group.pages || []).map((page) => {
       const clusters = page.clusters || [];
       return make("div", "page", make("p", "quiet", copied(make("span", "", page.name), page.name), ": " + plural(clusters.length, "cluster") + (page.revision ? ", revision " + page.revision : "")),
-        cutList(clusters, (name) => cellLink(placement, name, name), "clusters of " + page.name));
+        cutList(clusters, (name) => cellLink(placement, name, name), "clusters of " + page.name),
+        yamlOf("PlacementDecision", placement.split("/")[0] + "/" + page.name));
     }),
   ]));
 }

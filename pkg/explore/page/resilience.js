@@ -9,6 +9,9 @@ let known = { by: "", done: true };
 /** AGAIN is the time between two questions once it is known: the server computes it once a minute. */
 const AGAIN = 60000;
 
+/** CRITICAL marks a Placement that is not satisfied without one of the domains. */
+export const CRITICAL = "◐";
+
 /**
  * isCritical says whether the state now cannot lose a domain.
  * @param {string} placement

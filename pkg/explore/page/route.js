@@ -3,9 +3,9 @@
 
 /**
  * @typedef {object} Route
- * @property {string} view overview, matrix, placement, cluster, cell or whatif; the last four are
- *   details beside the overview or the matrix
- * @property {string} beside the view beside details: overview or matrix
+ * @property {string} view overview, matrix, clusters, placement, cluster, cell or whatif; the last
+ *   four are details beside one of the others
+ * @property {string} beside the view beside details: overview, matrix or clusters
  * @property {string} placement NS/NAME
  * @property {string} cluster
  * @property {string} filter
@@ -13,6 +13,7 @@
  * @property {string} closed the names of collapsed groups, separated by commas
  * @property {string} sort name, decisions or score
  * @property {string} by the Placement whose scores sort
+ * @property {string} order the column that sorts the table of clusters; with - before it from the end
  * @property {string} all 1 to show clusters that are no candidates
  * @property {string} world
  * @property {string} ns
@@ -21,11 +22,12 @@
 
 /** @type {Route} */
 const DEFAULTS = {
-  view: "overview", beside: "", placement: "", cluster: "", filter: "", group: "", closed: "", sort: "", by: "", all: "", world: "", ns: "", edits: "",
+  view: "overview", beside: "", placement: "", cluster: "", filter: "", group: "", closed: "", sort: "", by: "", order: "", all: "", world: "", ns: "", edits: "",
 };
 const KEYS = /** @type {(keyof Route)[]} */ (Object.keys(DEFAULTS));
 /** These belong to one view: another one begins without them. */
 const OF_VIEW = /** @type {(keyof Route)[]} */ (["placement", "cluster", "edits"]);
+export const MAIN = ["overview", "matrix", "clusters"];
 const DETAILS = ["placement", "cluster", "cell", "whatif"];
 
 /** @param {string} view */
@@ -43,7 +45,7 @@ function parse(hash) {
   const query = new URLSearchParams(hash.replace(/^#\/?\??/, ""));
   const route = { ...DEFAULTS };
   for (const key of KEYS) route[key] = query.get(key) || DEFAULTS[key];
-  if (!["overview", "matrix", ...DETAILS].includes(route.view)) route.view = DEFAULTS.view;
+  if (![...MAIN, ...DETAILS].includes(route.view)) route.view = DEFAULTS.view;
   return route;
 }
 
@@ -72,7 +74,7 @@ function write(next) {
   return "#/" + (query.size ? "?" + query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":") : "");
 }
 
-/** main is the view that is shown beside details, or alone: overview or matrix. */
+/** main is the view that is shown beside details, or alone. */
 function main() {
   if (!isDetails(current.view)) return current.view;
   return current.beside || (current.view === "cell" ? "matrix" : "overview");

@@ -64,6 +64,22 @@ export const store = {
     return lost || fleet?.hub.state === "Lost" ? "The hub could not be read." : "Reading the hub…";
   },
 
+  /** isOld says that what is shown may no longer be true. */
+  isOld: () => Boolean(store.lost || store.error || store.fleet?.hub.state === "Lost"),
+
+  /**
+   * none says why there are no objects of a kind: none exist, or the viewer may not list them.
+   * @param {"Placement"|"cluster"} noun
+   */
+  none(noun) {
+    const { missing, namespace, placements, clusters } = store.fleet || { placements: [], clusters: [] };
+    if ((noun === "Placement" ? placements : clusters).length) return "The filter leaves no " + noun + "s.";
+    const lacks = missing?.find((one) => one.startsWith(noun === "Placement" ? "list placements" : "list managedclusters"));
+    if (lacks) return "You may not see " + noun + "s: you do not have the permission to " + lacks + ".";
+    const where = namespace && noun === "Placement" ? " in namespace " + namespace : "";
+    return "There are no " + noun + "s" + where + " yet. " + (noun === "Placement" ? "Create one with kubectl apply" : "Register one") + ", and it appears here.";
+  },
+
   open,
   regained,
   column,

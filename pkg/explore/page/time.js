@@ -1,7 +1,7 @@
 // The time of a recording: a slider over it, the changes as marks, and steps from change to change.
 /** @import {Tick, Timeline} from "./types.js" */
 import { get, session } from "./api.js";
-import { make, plural, visible } from "./dom.js";
+import { clock, make, plural, visible } from "./dom.js";
 import { button, failure, placementLink } from "./parts.js";
 import { route } from "./route.js";
 
@@ -55,17 +55,19 @@ function label(element, text) {
 
 /** read asks for the times of the recording, and while the hub is live, from time to time for later ones. @param {HTMLElement} bar */
 async function read(bar) {
+  let answer;
   try {
-    line = /** @type {Timeline} */ (await get("api/time"));
+    answer = /** @type {Timeline} */ (await get("api/time"));
   } catch (error) {
     if (!slider.isConnected) bar.replaceChildren(failure("The recording cannot be read: ", error));
     setTimeout(read, FAILED, bar);
     return;
   }
-  if (!line.done) {
+  if (!answer.done) {
     setTimeout(read, POLL, bar);
     return;
   }
+  line = answer;
   if (!line.first || !line.last) {
     bar.replaceChildren(line.error ? failure("The recording cannot be read: ", line.error) : make("p", "quiet", "The recording is empty."));
   } else if (!slider.isConnected) {
@@ -113,7 +115,7 @@ function draw() {
  */
 function say(time, position) {
   const at = new Date(first() + position);
-  const said = time === undefined && session.live ? "Now" : at.toLocaleString();
+  const said = time === undefined && session.live ? "Now" : clock(at);
   shownTime.textContent = said;
   shownTime.title = time === undefined && session.live ? "" : at.toISOString();
   slider.setAttribute("aria-valuetext", said);
@@ -131,7 +133,7 @@ function say(time, position) {
  */
 function told(tick, time) {
   const what = "+" + tick.added + " −" + tick.removed + (tick.cause ? ". " + tick.cause : "");
-  const before = tick.time === time ? "" : (time === undefined ? "The newest change, " : "The change before this, ") + new Date(tick.time).toLocaleString() + ": ";
+  const before = tick.time === time ? "" : (time === undefined ? "The newest change, " : "The change before this, ") + clock(tick.time) + ": ";
   return [before, tick.placement ? placementLink(tick.placement) : plural(tick.changes, "change"), visible(": " + what)];
 }
 

@@ -290,7 +290,6 @@
 
 /**
  * @typedef {object} PlacementDetailsOnly
- * @property {string} spec
  * @property {Object<string, string>} [labels]
  * @property {number} generation
  * @property {Condition[]|null} conditions

@@ -84,17 +84,29 @@ async function start(edits, result, run) {
   run.disabled = true;
   result.replaceChildren(make("p", "quiet", "Deciding…"));
   try {
-    // Edits are of what the hub has now, also if the matrix shows the result of the what-if before.
-    mine.answer = /** @type {WhatIf} */ (await post("api/what-if", { edits }));
-    while (!mine.answer.done && mine === last) {
-      redraw();
-      await new Promise((resolve) => setTimeout(resolve, POLL));
-      mine.answer = /** @type {WhatIf} */ (await get("api/what-if", { id: mine.answer.id }));
-    }
+    await ask(edits, (answer) => {
+      mine.answer = answer;
+      if (mine === last) redraw();
+      return mine === last;
+    });
   } catch (error) {
     mine.error = error;
   }
   if (mine === last) redraw();
+}
+
+/**
+ * ask has the server decide with edits, and tells each answer until one is done, or tell returns false.
+ * @param {Edit[]} edits
+ * @param {(answer: WhatIf) => boolean} tell
+ */
+export async function ask(edits, tell) {
+  // Edits are of what the hub has now, also if the matrix shows the result of the what-if before.
+  let answer = /** @type {WhatIf} */ (await post("api/what-if", { edits }));
+  while (tell(answer) && !answer.done) {
+    await new Promise((resolve) => setTimeout(resolve, POLL));
+    answer = /** @type {WhatIf} */ (await get("api/what-if", { id: answer.id }));
+  }
 }
 
 /** redraw shows how far the what-if is, if its edits are still shown. */
@@ -119,6 +131,15 @@ function tell(result, run) {
   run.disabled = !error && !answer?.done;
   if (error) return result.replaceChildren(failure("", error));
   if (!answer) return result.replaceChildren(make("p", "quiet", "Deciding…"));
+  showAnswer(result, answer);
+}
+
+/**
+ * showAnswer shows how far a what-if is, or what it changes.
+ * @param {HTMLElement} result
+ * @param {WhatIf} answer
+ */
+export function showAnswer(result, answer) {
   if (!answer.done) return progress(result, answer);
   if (answer.error) return result.replaceChildren(failure("", answer.error));
   const c = /** @type {Comparison} */ (answer.comparison);
