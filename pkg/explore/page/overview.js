@@ -121,7 +121,7 @@ function regions({ clusters }) {
     if (c.available === "False" || c.available === "Unknown") region.down++;
     by.set(name, region);
   }
-  const rows = [...by].sort(([a, x], [b, y]) => y.down / y.all - x.down / x.all || (a < b ? -1 : 1));
+  const rows = [...by].sort(([a, x], [b, y]) => y.down / y.all - x.down / x.all || Number(!a) - Number(!b) || (a < b ? -1 : 1));
   const list = make("ul", "regions", ...rows.slice(0, MOST_REGIONS).map(([name, { all, down }]) => {
     const text = down ? down.toLocaleString("en") + " of " + plural(all, "cluster") + " not available" : plural(all, "cluster");
     const content = [make("b", "", name || "without " + key), " ", make("span", down ? "bad" : "quiet", text)];
@@ -216,7 +216,7 @@ function groupRow(group, fresh) {
   const same = group.every((p) => p.message === first.message);
   const summary = make("summary", "line",
     make("span", "row-states", stateMark(first.states[0])), make("span", "who", make("b", "", plural(group.length, "Placement")),
-      make("span", "members quiet", group.slice(0, 3).map((p) => p.placement).join(", ") + (group.length > 3 ? ", …" : ""))), make("span", "number"),
+      make("span", "members quiet", group.slice(0, 3).map((p) => shorten(p.placement, 60)).join(", ") + (group.length > 3 ? ", …" : ""))), make("span", "number"),
     make("span", "why", (same ? "" : "Such as: ") + first.message),
     first.since ? since(first.since) : make("span", ""));
   const list = make("ul", "rows", ...group.slice(0, MOST_ROWS).map((p) => placementRow(p, fresh)));
