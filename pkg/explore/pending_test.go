@@ -106,6 +106,13 @@ func pendingOfHeld(t *testing.T, hub *LiveWorld) string {
 			t.Errorf("the cell of %s has no pending change", name)
 		}
 	}
+	for _, name := range []string{"c1", "c3"} {
+		var c ClusterDetails
+		read(t, get(s, nil, "api/cluster?cluster="+name), 200, &c)
+		if moves := slices.Contains(append(slices.Clone(d.Pending.Added), d.Pending.Removed...), name); moves != (len(c.OpenChanges) > 0) {
+			t.Errorf("open changes of %s: %+v", name, c.OpenChanges)
+		}
+	}
 	return text + fmt.Sprintf("%s: +%v −%v", d.Pending.Reason, d.Pending.Added, d.Pending.Removed)
 }
 

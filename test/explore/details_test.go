@@ -74,7 +74,6 @@ func TestPlacementDetails(t *testing.T) {
 		"cache-decision-1", "revision 2", "candidates by result", "excluded by Predicate", "Resilience by label:region", "domains of label region", "Placement: ", "DisruptionPolicy slowly", "Suspend…")
 	for what, expression := range map[string]string{
 		"progress bars": `return [...document.querySelectorAll('#details [role=progressbar]')].map((e) => e.getAttribute('aria-label') + ' ' + (Number(e.getAttribute('aria-valuenow')) < Number(e.getAttribute('aria-valuemax')))).join()`,
-		"the spec":      `const d = [...document.querySelectorAll('#details details')].find((e) => e.textContent.startsWith('The spec as YAML')); d.open = true; return String(d.innerText.includes('numberOfClusters: 8'))`,
 		"events":        `return String(document.querySelector('#details').innerText.includes('DecisionUpdate'))`,
 	} {
 		want := "true"
@@ -85,6 +84,14 @@ func TestPlacementDetails(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
+	b.click(`details[data-kept^="PlacementDecision team-search/cache-decision-1"] summary`)
+	b.click(`details[data-kept^="Placement team-search/cache"] summary`)
+	b.wait(`document.querySelector('textarea.yaml')?.value.includes('numberOfClusters: 8') && document.querySelector('#details').innerText.includes('kind: PlacementDecision')`)
+	if title := eval[string](b, `return document.title + '; ' + document.querySelector('#where').innerText`); !strings.Contains(title, "team-search/cache · Overview · berth · 127.0.0.1:") || !strings.HasSuffix(title, " · berth-admin") {
+		t.Errorf("the title, and where it is, are %q", title)
+	}
+	b.at(address, "view", "placement", "placement", "team-search/cache")
+	b.wait(`!document.querySelector('#details').textContent.includes('Still deciding')`)
 	b.looks("explore-moving")
 
 	b.at(address, "view", "placement", "placement", "team-ml/cache")
@@ -175,7 +182,7 @@ spec: {placements: [shop], approval: Required}
 	b.says("held", "2 clusters and wants 4.", "Reject…", "Suspend…")
 	b.click(`button[data-key="act approve"]`)
 	b.wait(`document.querySelector('dialog .yes:not(:disabled)')`)
-	question := eval[string](b, `return document.querySelector('dialog').innerText`)
+	question := eval[string](b, `return document.querySelector('dialog.confirm').innerText`)
 	for _, want := range []string{"Approve acting/shop", "Approve change", "1 Placement changes: 2 clusters added, 0 removed.", "Comment", "kubectl placement approve", "-n acting"} {
 		if !strings.Contains(question, want) {
 			t.Errorf("no %q in\n%s", want, question)
@@ -183,7 +190,7 @@ spec: {placements: [shop], approval: Required}
 	}
 	b.looks("explore-acting")
 	b.press(keyEscape)
-	b.wait(`!document.querySelector('dialog') && document.activeElement.dataset.key === 'act approve'`)
+	b.wait(`!document.querySelector('dialog.confirm') && document.activeElement.dataset.key === 'act approve'`)
 	if got := selected(); got != "2" {
 		t.Errorf("%s clusters after Escape, want 2", got)
 	}
@@ -198,7 +205,7 @@ spec: {placements: [shop], approval: Required}
 		t.Errorf("it says %q", got)
 	}
 	b.press(keyEnter)
-	b.wait(`!document.querySelector('dialog')`)
+	b.wait(`!document.querySelector('dialog.confirm')`)
 	// The page learns of it by itself.
 	b.wait(`document.querySelector('#details').innerText.includes('It has 4 clusters and wants 4.')`)
 	if got := h.run(t, "get", "placementchanges", "-n", "acting", "-o", "yaml"); !strings.Contains(got, "agreed with Ann") {

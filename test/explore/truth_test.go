@@ -80,6 +80,11 @@ func TestNothingIsPretended(t *testing.T) {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	b.open("about:blank")
+	b.open(serveChanged(t, func(f *explore.Fleet) { f.Missing, f.Hub.State = []string{"list managedclusters"}, explore.Connected }))
+	b.wait(`document.querySelector('#overview').innerText.includes('The state of clusters is not known: you do not have the permission to list managedclusters.') && !document.querySelector('.clusters')`)
+	b.click(`#views a[href*="view=clusters"]`)
+	b.wait(`document.querySelector('#clusters tbody')?.innerText.includes('not known')`)
+	b.open("about:blank")
 	b.open(serveChanged(t, func(f *explore.Fleet) { f.Placements[0].States = []changes.StateName{changes.StateSatisfied} }))
 	b.wait(`document.querySelector('#overview .verdict.good')`)
 	eval[any](b, `import('./store.js').then(({ store }) => { store.lost = { problem: 'gone', since: Date.now(), next: 0 }; store.tell({ connection: true }); })`)

@@ -27,7 +27,7 @@ const resource = (name) => ({
 /** @param {string} region the key of its label @returns {TableColumn[]} */
 const columnsOf = (region) => [
   { name: "cluster", text: (c) => c.name },
-  { name: "health", text: (c) => HEALTH[c.available || ""] + (c.drained ? ", drained" : ""), by: (c) => Object.keys(HEALTH).indexOf(c.available || "") * 2 + Number(!c.drained) },
+  { name: "health", text: (c) => (!c.available && store.lacks("managedclusters") ? "not known" : HEALTH[c.available || ""]) + (c.drained ? ", drained" : ""), by: (c) => Object.keys(HEALTH).indexOf(c.available || "") * 2 + Number(!c.drained) },
   { name: "set", text: setsText },
   ...(region ? [{ name: "region", text: (/** @type {ClusterRow} */ c) => c.labels?.[region] || "" }] : []),
   { name: "version", text: (c) => c.version || "", by: (c) => (c.version || "").replace(/\d+/g, (n) => n.padStart(6, "0")) },

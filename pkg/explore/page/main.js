@@ -83,7 +83,7 @@ function drawHeader() {
   const name = now.view === "placement" ? now.placement : now.view === "cluster" ? now.cluster : now.view === "cell" ? now.cluster + " for " + now.placement : "";
   const hub = [session.context, session.hub?.replace(/^https?:\/\//, ""), session.user].filter(Boolean);
   const where = byId("where");
-  where.replaceChildren(...hub.map((part) => make("span", "", part)));
+  where.textContent = visible(hub.join(" · "));
   where.title = visible(["context: " + (session.context || "none"), "hub: " + (session.hub || "none, only a recording"), "user: " + (session.user || "not known")].join("\n"));
   document.title = [name, main.charAt(0).toUpperCase() + main.slice(1), ...hub, "Berth"].filter(Boolean).join(" · ");
 }

@@ -94,6 +94,8 @@ function counts(placements) {
 
 /** @param {Result} shown */
 function clusterCounts({ clusters }) {
+  const lacks = store.lacks("managedclusters");
+  if (lacks) return make("p", "waits-for", "The state of clusters is not known: you do not have the permission to " + lacks + ".");
   /** @param {number} count @param {string} word @param {string} start @param {string} value @param {string} title @param {string} className */
   const one = (count, word, start, value, title, className) => tile(count, word, withFilter(start, value, { view: "clusters" }), title, className);
   const list = make("ul", "tiles clusters",

@@ -65,17 +65,19 @@ function openChange(d) {
   const waits = pending?.message || change?.message || "";
   return [section(change ? "Open change " + change.revision + ", " + change.phase.toLowerCase() : "A change that is not published",
     waits && make("p", "waits-for", (pending && pending.reason !== "Progressing" ? pending.reason + ": " : "") + waits),
-    ...(change ? progress(change) : []),
+    ...(change ? progress(change, pending) : []),
     change && make("p", "quiet", "Begun ", since(change.time), change.cause && ". Cause: " + change.cause),
     d.holds?.length && make("ul", "holds", ...d.holds.map((hold) => make("li", "", make("b", "", hold.plugin), ": " + hold.reason, hold.until && " Until ", since(hold.until)))),
     pending && moved(d.placement, pending))];
 }
 
-/** progress shows what of a change is done. @param {ChangeRow} change */
-function progress(change) {
+/** progress shows what of a change is done. @param {ChangeRow} change @param {Pending} [pending] */
+function progress(change, pending) {
   const inSteps = change.remainingAdded !== undefined || change.remainingRemoved !== undefined;
   /** @type {[string, number, number, string][]} */
   const parts = [["added", change.added, change.remainingAdded ?? 0, "+"], ["removed", change.removed, change.remainingRemoved ?? 0, "−"]];
+  // As many as are named below: pages can have some of them already.
+  if (!inSteps && pending) [parts[0][1], parts[1][1]] = [pending.added?.length || 0, pending.removed?.length || 0];
   return parts.filter(([, all]) => all > 0).map(([what, all, left, sign]) => {
     if (!inSteps) return make("p", what, sign + all.toLocaleString("en") + " to be " + what);
     const done = all - left;

@@ -67,14 +67,17 @@ export const store = {
   /** isOld says that what is shown may no longer be true. */
   isOld: () => Boolean(store.lost || store.error || store.fleet?.hub.state === "Lost"),
 
+  /** lacks is the permission to list objects that the viewer does not have; empty otherwise. @param {string} plural */
+  lacks: (plural) => store.fleet?.missing?.find((one) => one.split(" in ")[0] === "list " + plural) || "",
+
   /**
    * none says why there are no objects of a kind: none exist, or the viewer may not list them.
    * @param {"Placement"|"cluster"} noun
    */
   none(noun) {
-    const { missing, namespace, placements, clusters } = store.fleet || { placements: [], clusters: [] };
+    const { namespace, placements, clusters } = store.fleet || { placements: [], clusters: [] };
     if ((noun === "Placement" ? placements : clusters).length) return "The filter leaves no " + noun + "s.";
-    const lacks = missing?.find((one) => one.startsWith(noun === "Placement" ? "list placements" : "list managedclusters"));
+    const lacks = store.lacks(noun === "Placement" ? "placements" : "managedclusters");
     if (lacks) return "You may not see " + noun + "s: you do not have the permission to " + lacks + ".";
     const where = namespace && noun === "Placement" ? " in namespace " + namespace : "";
     return "There are no " + noun + "s" + where + " yet. " + (noun === "Placement" ? "Create one with kubectl apply" : "Register one") + ", and it appears here.";
