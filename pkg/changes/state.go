@@ -143,8 +143,8 @@ func (in StateInput) States() []State {
 // afterPlugin is the end of the name of a plugin before a mistake.
 var afterPlugin = regexp.MustCompile(`^([A-Z][A-Za-z]*):(\S)`)
 
-// MistakeText returns the message of a condition with the reason Misconfigured for people: conditions
-// have no space after the name of the plugin.
+// MistakeText returns the message of a condition with the reason Misconfigured for people: it has
+// no space after the name of the plugin.
 func MistakeText(message string) string { return afterPlugin.ReplaceAllString(message, "$1: $2") }
 
 // leftAlone adds the state of a Placement that Berth does not decide, and returns whether it has.

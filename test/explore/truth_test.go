@@ -38,7 +38,7 @@ func causes(f *explore.Fleet) {
 		return explore.PlacementRow{Placement: "ns/" + name, Selected: 18, Wanted: new(int32(16)), States: states, Message: message}
 	}
 	f.Placements = []explore.PlacementRow{
-		row("a", "2 decisions unscheduled", changes.StateShort), row("b", "13 decisions unscheduled", changes.StateShort), row("c", "no binding", changes.StateShort),
+		row("a", "2 decisions unscheduled", changes.StateShort, changes.StateHeld), row("b", "13 decisions unscheduled", changes.StateShort, changes.StateHeld), row("c", "no binding", changes.StateShort),
 		row("d", "it waits", changes.StateHeld, changes.StateMoving),
 	}
 }
@@ -51,7 +51,7 @@ func TestOverviewTells(t *testing.T) {
 	b.wait(`document.querySelectorAll('#overview .rows .line').length >= 4`)
 	rows := eval[[]string](b, `return [...document.querySelectorAll('#overview .rows')][0].innerText.split('\n').map((s) => s.trim()).filter(Boolean)`)
 	got := strings.Join(rows, " ")
-	for _, want := range []string{"2 Placements ns/a, ns/b", "Such as: 2 decisions unscheduled", "ns/c 18 of 16 no binding", "held → moving ns/d 18 of 16"} {
+	for _, want := range []string{"short Ⅱ held 2 Placements ns/a, ns/b", "Such as: 2 decisions unscheduled", "ns/c 18 of 16 no binding", "held → moving ns/d 18 of 16"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says %q without %q", got, want)
 		}

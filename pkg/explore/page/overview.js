@@ -14,7 +14,7 @@ const MOST_REGIONS = 24;
 /** Those in these states need somebody. The order is that of urgency. */
 const NEEDY = Object.keys(STATES).filter((state) => STATES[state].severity !== "info");
 const MOST_ROWS = 100, MOST_CHANGES = 15;
-/** So many Placements with the same state and cause are one row, which opens. */
+/** So many Placements with the same states and cause are one row, which opens. */
 const GROUPED = 2;
 
 /** Those are counted also if no Placement is in them. */
@@ -191,7 +191,7 @@ function all(placements, states) {
 }
 
 /**
- * byCause returns Placements with the same most urgent state and cause together. Numbers do not matter.
+ * byCause returns Placements with the same states and cause together. Numbers do not matter.
  * @param {PlacementRow[]} needy
  */
 function byCause(needy) {
@@ -207,7 +207,7 @@ function byCause(needy) {
 }
 
 /** @param {PlacementRow} p */
-const causeOf = (p) => p.states[0] + " " + (p.message ? p.message.replaceAll(p.placement, "").replace(/\d+/g, "#") : p.placement);
+const causeOf = (p) => p.states.join() + " " + (p.message ? p.message.replaceAll(p.placement, "").replace(/\d+/g, "#") : p.placement);
 
 /**
  * @param {PlacementRow[]} group
@@ -217,7 +217,7 @@ function groupRow(group, fresh) {
   const [first] = group;
   const same = group.every((p) => p.message === first.message);
   const summary = make("summary", "line",
-    make("span", "row-states", stateMark(first.states[0])), make("span", "who", make("b", "", plural(group.length, "Placement")),
+    make("span", "row-states", ...first.states.filter((s) => s !== "satisfied").map(stateMark)), make("span", "who", make("b", "", plural(group.length, "Placement")),
       make("span", "members quiet", group.slice(0, 3).map((p) => shorten(p.placement, 60)).join(", ") + (group.length > 3 ? ", …" : ""))), make("span", "number"),
     make("span", "why", (same ? "" : "Such as: ") + first.message),
     first.since ? since(first.since) : make("span", ""));

@@ -40,7 +40,7 @@ function tell(d, resilience) {
     make("p", "states", ...d.states.map(stateMark), since(d.since)),
     make("p", "verdict", wanted === null ? "It has " + plural(d.selected, "cluster") + " and wants all that qualify." : "It has " + plural(d.selected, "cluster") + " and wants " + wanted.toLocaleString("en") + "."),
     wanted ? bar(d.selected / wanted, d.selected < wanted ? "short" : "") : null,
-    d.message && make("p", "", d.message),
+    d.message && d.message !== (d.pending?.message || d.change?.message) && make("p", "", d.message),
     actionButtons(d.actions || [], { placement: d.placement }),
     make("p", "", whatIfLink([{ kind: "number", placement: d.placement, number: wanted }], "What if it wanted another number…")),
     ...openChange(d),
