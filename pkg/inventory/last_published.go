@@ -36,8 +36,8 @@ func (inv *Inventory) readLast(p *placement) *framework.Published {
 	last.Revision = history.PageRevision(own)
 	last.SinceStart = (inv.started || inv.starting) && !p.delegated && !inv.options.Follows
 	latest := history.Latest(last.Revision)
-	if latest == nil && len(own) == 0 && history.Newest(berthv1alpha1.PhaseProgressing) != nil {
-		latest = history.Newest(berthv1alpha1.PhasePublished)
+	if len(own) == 0 {
+		latest = history.LatestWithoutPages()
 	}
 	// Pages without a revision may be newer than all records.
 	if latest != nil && !p.delegated && !decidedByOCM(own) && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {

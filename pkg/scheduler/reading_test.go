@@ -564,4 +564,3 @@ func TestReadingWhoHoldsTheQuota(t *testing.T) {
 		t.Errorf("the message does not name change p0-2: %s", why)
 	}
 }
-

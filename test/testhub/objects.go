@@ -273,7 +273,9 @@ func isAllowed(ctx context.Context, c client.Client, right *authorizationv1.Subj
 }
 
 // AccountName is the user name of a service account.
-func AccountName(namespace, name string) string { return "system:serviceaccount:" + namespace + ":" + name }
+func AccountName(namespace, name string) string {
+	return "system:serviceaccount:" + namespace + ":" + name
+}
 
 // Token returns a token of a service account.
 func Token(ctx context.Context, c client.Client, namespace, name string) string {

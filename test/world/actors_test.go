@@ -169,10 +169,10 @@ var deeds = map[string]func(a *actor){
 			return revision
 		})
 	},
-	"policy":      policyDeed,
-	"no policy":   func(a *actor) { _ = a.hub.Delete(a.ctx, disruptionPolicy()); a.say("the DisruptionPolicy is deleted") },
-	"answer":      answerDeed,
-	"score":       scoreDeed, "prioritizers": prioritizersDeed, "selection": selectionDeed, "disable": disableDeed, "failover": failoverDeed,
+	"policy":    policyDeed,
+	"no policy": func(a *actor) { _ = a.hub.Delete(a.ctx, disruptionPolicy()); a.say("the DisruptionPolicy is deleted") },
+	"answer":    answerDeed,
+	"score":     scoreDeed, "prioritizers": prioritizersDeed, "selection": selectionDeed, "disable": disableDeed, "failover": failoverDeed,
 	"evict":       evictDeed,
 	"edit page":   editPageDeed,
 	"delete page": deletePageDeed,

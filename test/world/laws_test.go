@@ -192,12 +192,11 @@ func (l *laws) onPage(w *server.Write) {
 	switch w.Writer {
 	case "person":
 		return
-	default:
-		if len(l.apart) > 0 {
-			l.writes[placement]++
-		}
 	case "": // The Placement is deleted, and its pages with it.
 		return
+	}
+	if len(l.apart) > 0 {
+		l.writes[placement]++
 	}
 	after := l.union(placement)
 	restored := map[string]bool{}

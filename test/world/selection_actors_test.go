@@ -131,4 +131,3 @@ func withoutBalance(report *simulator.Report, cluster string) (total, most int64
 	balance := report.PrioritizerScores[v1alpha1.PrioritizerBalance]
 	return report.Scores[cluster] - balance.Weight*balance.Scores[cluster], 200 * balance.Weight
 }
-

@@ -219,7 +219,10 @@ func holdsOf(record *berthv1alpha1.PlacementChange) []berthv1alpha1.ChangeHold {
 
 // rejectedBy returns the user or plugin that rejected the change; empty if it was not rejected.
 func (m *Move) rejectedBy() string {
-	if rejected(m.Open) {
+	switch {
+	case m.Kind == framework.RevokedRemoval:
+		return ""
+	case rejected(m.Open):
 		return m.Open.Spec.Approval.By
 	}
 	return m.answers.Rejected

@@ -116,28 +116,11 @@ type Move struct {
 	answers framework.Answers
 }
 
-// mayNotBeRefused reports whether no answer to a record keeps the change from being made: whose
-// clusters they are is the platform's decision.
-func (m *Move) mayNotBeRefused() bool { return m.Kind == framework.RevokedRemoval }
-
 // newMove finds the records of a change and sets its revision, holds, approval and times.
 func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Move {
-	subject := a.Snapshot.Subject
-	history := changes.History(subject.Records)
+	history := changes.History(a.Snapshot.Subject.Records)
 	c := a.ChangeOf(p)
-	m := &Move{Proposal: p, ended: history.Ended(&c)}
-	if ended := m.ended; m.mayNotBeRefused() && ended != nil && ended.Status.Phase == berthv1alpha1.PhaseRejected && !isApproved(ended) {
-		m.ended = nil
-	}
-	open := history.Open()
-	if open != nil && changes.Continues(open, &c, subject.LastNames(), subject.LastRevision()) && !(m.mayNotBeRefused() && rejected(open)) {
-		m.Open = open
-		p.HeldBy = deadlinesOf(open)
-		if rejected(open) {
-			// This answer is newer than that to an earlier record.
-			m.ended = nil
-		}
-	}
+	m := a.withRecords(p, history, &c)
 	p.Cause = c.Cause
 	if record := cmp.Or(m.Open, m.ended); record != nil {
 		p.Cause, p.Edited = record.Spec.Cause, p.Edited || record.Spec.Edited
@@ -150,12 +133,35 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 	}
 	a.setRevision(m, history, c.Generation)
 	if answers := a.Snapshot.Answers; answers.Revision == p.Revision && answers.Digest == p.Digest && answers.Generation == c.Generation {
-		if m.answers = answers; m.mayNotBeRefused() {
-			m.answers.Rejected = ""
-		}
+		m.answers = answers
 	}
 	stability := stabilityOf(before, p, a.Snapshot.Now)
 	p.Since, p.RemovingSince = stability.Since, stability.RemovingSince
+	return m
+}
+
+// withRecords returns a Move with its open record and the one that ended before. No answer to a
+// record keeps revoked clusters: whose clusters they are is the platform's decision.
+func (a *planner) withRecords(p *framework.Proposal, history changes.History, c *changes.Change) *Move {
+	subject, m := a.Snapshot.Subject, &Move{Proposal: p, ended: history.Ended(c)}
+	if open := history.Open(); open != nil && changes.Continues(open, c, subject.LastNames(), subject.LastRevision()) {
+		m.Open = open
+	}
+	revoked := p.Kind == framework.RevokedRemoval
+	if ended := m.ended; revoked && ended != nil && ended.Status.Phase == berthv1alpha1.PhaseRejected && !isApproved(ended) {
+		m.ended = nil
+	}
+	switch {
+	case m.Open == nil:
+	case revoked && rejected(m.Open):
+		m.Open = nil
+	default:
+		p.HeldBy = deadlinesOf(m.Open)
+		if rejected(m.Open) {
+			// This answer is newer than that to an earlier record.
+			m.ended = nil
+		}
+	}
 	return m
 }
 
