@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -346,33 +345,6 @@ func TestReadingUnreadRemovalsCount(t *testing.T) {
 	}
 }
 
-// TestReadingApprovedForcedRemovals: BlastRadius and the windows of a policy hold a change with two
-// forced removals, and an approver approves it.
-//
-// Violates the table in changes.md 3: forced removals "go ahead" of windows, and an approval passes
-// BlastRadius. No record asks for an approval of the forced removals alone.
-func TestReadingApprovedForcedRemovals(t *testing.T) {
-	for _, limit := range []string{"3", "1"} {
-		d := governedWith(t, map[string]string{"BlastRadius": `{"maxRemoved": ` + limit + `, "settle": "0s"}`}, nothing)
-		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
-			spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
-		})
-		d.now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-		d.tier("gold", "x", "y")
-		d.taint("a", "broken")
-		d.taint("b", "broken")
-		d.attemptUntilStable()
-		if limit == "1" {
-			d.expect("p-decision-1: a b c | [c x y] | True/Held")
-			d.approve(d.revision())
-			d.attemptUntilStable()
-		}
-		if got := d.published(); got != "p-decision-1: c" {
-			t.Errorf("limit %s: the removal of a and b is forced and approved, and published is %s: %s", limit, got, d.message())
-		}
-	}
-}
-
 // TestReadingHeldRemovalHasARecord: the change to the target is denied, and BlastRadius holds the
 // removal of two revoked clusters alone.
 //
@@ -500,33 +472,6 @@ func TestReadingStaleRecordClaims(t *testing.T) {
 	}
 	if len(told) > 0 {
 		t.Errorf("the change is %s, and in three attempts the quota in use was stored as %v", d.phase("2"), told)
-	}
-}
-
-// TestReadingMoreClusters: while an approved change is in progress, the Placement asks for more
-// clusters. The target has all that the rest adds and none that it removes.
-//
-// Violates engine.md 3: "it is completed first, under its approval".
-func TestReadingMoreClusters(t *testing.T) {
-	for _, more := range []bool{false, true} {
-		d := governed(t, 3, nothing)
-		d.govern(needsApproval)
-		d.tier("silver", "a", "b")
-		d.tier("gold", "x", "y", "z", "w")
-		d.attempt()
-		change := d.records["p-2"].Spec
-		d.approve("2")
-		d.attemptUntilStable()
-		if more {
-			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(5)) })
-		}
-		for range 40 {
-			d.attemptUntilStable()
-			d.later(100)
-		}
-		if got := d.phase("2"); got != berthv1alpha1.PhasePublished {
-			t.Errorf("more %t: the approved change (%v, %v) is %s: %s; now %s", more, change.Added, change.Removed, got, d.records["p-2"].Status.Message, d.state())
-		}
 	}
 }
 
