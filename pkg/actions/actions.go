@@ -3,6 +3,7 @@ package actions
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,8 +46,11 @@ type Request struct {
 	// Change is the name of the PlacementChange that the user saw. It must be the one that approve
 	// or reject would answer without it. Empty for any.
 	Change string
-	// Comment is kept with an approval or rejection.
+	// Comment is why. It is kept with an approval or rejection, else in an annotation of the object
+	// that is written; that of Resume on the Placement.
 	Comment string
+	// DryRun lets the hub check what would be written, and write nothing.
+	DryRun bool
 	// ExcludeFor is how long an evicted cluster is not selected again, in whole seconds; 0 for the
 	// default.
 	ExcludeFor time.Duration
@@ -64,8 +68,6 @@ type Prepared struct {
 	// Record is the change to answer, or the open change of a Placement to suspend or resume; nil
 	// if there is none.
 	Record *berthv1alpha1.PlacementChange
-	// Users are the Placements that have the cluster to drain or undrain, sorted.
-	Users []string
 	// SpecChanges are the changes of the Placement's spec, such as "numberOfClusters: 2 → 8".
 	SpecChanges []string
 	// Object is the object as it will be, for a comparison of decisions. If the hub chooses its
@@ -86,6 +88,9 @@ func (p *Prepared) Do(ctx context.Context) (client.Object, error) { return p.wri
 // nothing.
 func Prepare(ctx context.Context, hub client.Client, r Request) (*Prepared, error) {
 	p := &Prepared{Request: r}
+	if r.DryRun {
+		hub = client.NewDryRunClient(hub)
+	}
 	prepare, known := map[string]func(context.Context, client.Client) error{
 		Approve: p.answer, Reject: p.answer, Evict: p.evict, Drain: p.drain, Undrain: p.drain,
 		Suspend: p.suspend, Resume: p.suspend, Undo: p.undo, Pin: p.pin, Unpin: p.unpin,
@@ -94,6 +99,20 @@ func Prepare(ctx context.Context, hub client.Client, r Request) (*Prepared, erro
 		return nil, fmt.Errorf("the action %q is not known", r.Verb)
 	}
 	return p, prepare(ctx, hub)
+}
+
+// addComment sets the comment of an object that is written, and removes that of an earlier action.
+func (p *Prepared) addComment(object client.Object) {
+	annotations := maps.Clone(object.GetAnnotations())
+	if p.Comment == "" {
+		delete(annotations, berthv1alpha1.CommentAnnotation)
+	} else {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[berthv1alpha1.CommentAnnotation] = p.Comment
+	}
+	object.SetAnnotations(annotations)
 }
 
 // OnCluster reports whether an action needs a cluster.

@@ -35,6 +35,7 @@ func (p *Prepared) evict(ctx context.Context, hub client.Client) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name + "-new"},
 		Spec:       berthv1alpha1.PlacementEvictionSpec{Placement: pl.Name, Cluster: p.Cluster, ExcludeForSeconds: seconds},
 	}
+	p.addComment(eviction)
 	p.Object = eviction
 	p.Question = fmt.Sprintf("Evict cluster %s from Placement %s?", p.Cluster, p.Placement)
 	p.Declined = fmt.Sprintf("cluster %s was not evicted from Placement %s", p.Cluster, p.Placement)
@@ -56,11 +57,6 @@ func (p *Prepared) drain(ctx context.Context, hub client.Client) error {
 	if err := hub.Get(ctx, types.NamespacedName{Name: p.Cluster}, cluster); err != nil {
 		return fmt.Errorf("reading ManagedCluster %s: %w", p.Cluster, err)
 	}
-	users, err := UsersOf(ctx, hub, p.Cluster)
-	if err != nil {
-		return err
-	}
-	p.Users = users
 	verb, done, now := "Drain", "drained", "is being drained"
 	changed := cluster.DeepCopy()
 	if undo {
@@ -69,6 +65,7 @@ func (p *Prepared) drain(ctx context.Context, hub client.Client) error {
 	} else {
 		changed.Spec.Taints = append(changed.Spec.Taints, v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect})
 	}
+	p.addComment(changed)
 	p.Done = fmt.Sprintf("managedcluster.%s/%s %s", v1alpha1.GroupName, p.Cluster, now)
 	switch drained := cluster.Drained(); {
 	case undo && !drained:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -102,15 +103,16 @@ func ReadPages(ctx context.Context, hub client.Reader) ([]*v1alpha1.PlacementDec
 	return published, nil
 }
 
-// UsersOf returns the Placements whose published decisions list a cluster, sorted.
-func UsersOf(ctx context.Context, hub client.Reader, cluster string) ([]string, error) {
+// UsersOf returns the Placements whose published decisions list one of the clusters, sorted.
+func UsersOf(ctx context.Context, hub client.Reader, clusters ...string) ([]string, error) {
 	pages, err := ReadPages(ctx, hub)
 	if err != nil {
 		return nil, err
 	}
 	var users []string
+	named := sets.New(clusters...)
 	for _, page := range pages {
-		if slices.ContainsFunc(page.Status.Decisions, func(d v1alpha1.ClusterDecision) bool { return d.ClusterName == cluster }) {
+		if slices.ContainsFunc(page.Status.Decisions, func(d v1alpha1.ClusterDecision) bool { return named.Has(d.ClusterName) }) {
 			users = append(users, page.Namespace+"/"+page.PlacementName())
 		}
 	}

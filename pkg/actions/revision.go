@@ -122,6 +122,7 @@ const writeTries = 5
 
 // change sets what is written. If the Placement was edited since it was read, nothing is written.
 func (p *Prepared) change(hub client.Client, read, changed *v1alpha1.Placement, done string) {
+	p.addComment(changed)
 	p.Object = changed
 	p.Declined = fmt.Sprintf("Placement %s was not changed", p.Placement)
 	p.Done = fmt.Sprintf("placement.%s/%s %s", v1alpha1.GroupName, read.Name, done)

@@ -49,10 +49,18 @@ func (p *Prepared) suspend(ctx context.Context, hub client.Client) error {
 	p.Declined = fmt.Sprintf("Placement %s was not %s", p.Placement, done)
 	p.Done = fmt.Sprintf("placement.%s/%s %s", v1alpha1.GroupName, pl.Name, done)
 	p.write = func(ctx context.Context) (client.Object, error) {
-		if resume {
-			return policy, deletePolicy(ctx, hub, policy)
+		switch {
+		case !resume:
+			p.addComment(policy)
+			return createPolicy(ctx, hub, policy.DeepCopy(), !p.DryRun)
+		case p.Comment != "":
+			commented := pl.DeepCopy()
+			p.addComment(commented)
+			if err := hub.Patch(ctx, commented, client.MergeFrom(pl)); err != nil {
+				return nil, fmt.Errorf("writing the comment to Placement %s: %w", p.Placement, err)
+			}
 		}
-		return createPolicy(ctx, hub, policy.DeepCopy())
+		return policy, deletePolicy(ctx, hub, policy)
 	}
 	return nil
 }
@@ -72,11 +80,14 @@ func deletePolicy(ctx context.Context, hub client.Client, policy *berthv1alpha1.
 	return nil
 }
 
-// createPolicy waits until the controller has reported the policy, so that it applies to every
+// createPolicy can wait until the controller has reported the policy, so that it applies to every
 // later change.
-func createPolicy(ctx context.Context, hub client.Client, policy *berthv1alpha1.DisruptionPolicy) (client.Object, error) {
+func createPolicy(ctx context.Context, hub client.Client, policy *berthv1alpha1.DisruptionPolicy, wait bool) (client.Object, error) {
 	if err := hub.Create(ctx, policy); err != nil {
 		return nil, fmt.Errorf("creating DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
+	}
+	if !wait {
+		return policy, nil
 	}
 	waiting, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()

@@ -55,12 +55,12 @@ func TestEditOf(t *testing.T) {
 
 // TestMergeBefore: two edits in one record restore the spec before the first.
 func TestMergeBefore(t *testing.T) {
-	first := Change{Before: `{"numberOfClusters":8}`, By: "ann"}
+	first := Change{Before: `{"numberOfClusters":8}`, By: "ann", Comment: "a sale"}
 	second := Change{Before: `{"clusterSets":["a"],"numberOfClusters":2}`, By: "bob"}
-	if got := Merge(first, second); got.Before != `{"clusterSets":["a"],"numberOfClusters":8}` || got.By != "bob" {
+	if got := Merge(first, second); got.Before != `{"clusterSets":["a"],"numberOfClusters":8}` || got.By != "bob" || got.Comment != "" {
 		t.Errorf("got %s by %s", got.Before, got.By)
 	}
-	if got := Merge(first, Change{}); got.Before != first.Before || got.By != "ann" {
+	if got := Merge(first, Change{}); got.Before != first.Before || got.By != "ann" || got.Comment != "a sale" {
 		t.Errorf("got %s by %s", got.Before, got.By)
 	}
 	large := Change{Before: `{"clusterSets":["` + strings.Repeat("x", 16<<10) + `"]}`}

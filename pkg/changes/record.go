@@ -39,8 +39,8 @@ type Change struct {
 	Incomplete bool
 	// Edited is true if the change follows an edit of the Placement's spec or profile.
 	Edited bool
-	// Before is spec.before of the record, and By spec.by.
-	Before, By string
+	// Before is spec.before of the record, By spec.by and Comment spec.comment.
+	Before, By, Comment string
 	// Returned are the clusters that left and came back between merged changes, sorted. Removals
 	// are those of each merged change, oldest first.
 	Returned []string
@@ -54,8 +54,8 @@ func NewChange(published, selected []string) Change {
 	return Change{From: berthv1alpha1.Digest(published), To: berthv1alpha1.Digest(selected), Clusters: len(Sorted(selected)), Added: added, Removed: removed}
 }
 
-// maxCause is the maximum length of a record's cause and by, in bytes. The schema allows as many
-// characters.
+// maxCause is the maximum length of a record's cause, by and comment, in bytes. The schema allows
+// as many characters.
 const maxCause = 1024
 
 // Name returns the name of the record of a revision.
@@ -88,7 +88,7 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv
 			Added: firstNames(c.Added), Removed: firstNames(c.Removed),
 			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, PublishedGeneration: c.PublishedGeneration,
 			Profile: c.Profile, Queue: c.Queue, Edited: c.Edited, Returned: firstNames(c.Returned),
-			Before: c.Before, By: oneLine(c.By),
+			Before: c.Before, By: oneLine(c.By), Comment: oneLine(c.Comment),
 		},
 	}
 	if first == revision {
@@ -117,8 +117,8 @@ func firstNames(names []string) []string {
 	return names[:min(len(names), berthv1alpha1.MaxListedClusters)]
 }
 
-// oneLine makes a text valid for spec.cause and spec.by: UTF-8, no control characters, at most
-// maxCause bytes.
+// oneLine makes a text valid for spec.cause, spec.by and spec.comment: UTF-8, no control
+// characters, at most maxCause bytes.
 func oneLine(text string) string {
 	return v1alpha1.CutText(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -277,7 +277,10 @@ func strictlySorted(names []string) bool {
 func Merge(first, second Change) Change {
 	merged := second
 	merged.From, merged.PublishedGeneration = first.From, first.PublishedGeneration
-	merged.Before, merged.By = mergeBefore(first, second), cmp.Or(second.By, first.By)
+	merged.Before = mergeBefore(first, second)
+	if second.By == "" {
+		merged.By, merged.Comment = first.By, first.Comment
+	}
 	merged.Added = Sorted(slices.Concat(Minus(first.Added, second.Removed), Minus(second.Added, first.Removed)))
 	merged.Removed = Sorted(slices.Concat(Minus(first.Removed, second.Added), Minus(second.Removed, first.Added)))
 	back := Minus(first.Removed, Minus(first.Removed, second.Added))

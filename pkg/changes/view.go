@@ -19,6 +19,7 @@ type View struct {
 	// By is who edited the Placement, and Before the changed fields of its spec as they were, if an
 	// edit caused the change.
 	By      string         `json:"by,omitempty"`
+	Comment string         `json:"comment,omitempty"`
 	Before  map[string]any `json:"before,omitempty"`
 	Profile string         `json:"profile,omitempty"`
 	// Clusters is the number of selected clusters after the change.
@@ -51,7 +52,7 @@ func Began(record *berthv1alpha1.PlacementChange) time.Time {
 func ViewOf(record *berthv1alpha1.PlacementChange) *View {
 	view := &View{
 		Placement: record.Namespace + "/" + record.Spec.Placement, Revision: record.Spec.Revision, FirstRevision: record.Spec.FirstRevision,
-		Time: Began(record).UTC(), Phase: string(record.Status.Phase), Cause: record.Spec.Cause, By: record.Spec.By, Profile: record.Spec.Profile,
+		Time: Began(record).UTC(), Phase: string(record.Status.Phase), Cause: record.Spec.Cause, By: record.Spec.By, Comment: record.Spec.Comment, Profile: record.Spec.Profile,
 		Clusters: record.Spec.Clusters, AddedCount: record.Spec.AddedCount, RemovedCount: record.Spec.RemovedCount,
 		Approval: ApprovalOf(record), Holds: record.Status.Holds, Message: record.Status.Message,
 	}

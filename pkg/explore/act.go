@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,8 +109,8 @@ func requestOf(r ActRequest) (actions.Request, error) {
 		return request, fmt.Errorf("cluster: %w: %s needs %s", errInvalid, r.Verb, needed(actions.OnCluster(r.Verb), "the name of a cluster"))
 	case answers != (r.Change != ""):
 		return request, fmt.Errorf("change: %w: %s needs %s", errInvalid, r.Verb, needed(answers, "the name of the change that was shown"))
-	case !answers && r.Comment != "":
-		return request, fmt.Errorf("comment: %w: only approve and reject have one", errInvalid)
+	case utf8.RuneCountInString(r.Comment) > berthv1alpha1.MaxComment:
+		return request, fmt.Errorf("comment: %w: it has more than %d characters", errInvalid, berthv1alpha1.MaxComment)
 	case r.Revision < 0 || r.Revision != 0 && !actions.NeedsPreview(r.Verb):
 		return request, fmt.Errorf("revision: %w: only undo and pin have one", errInvalid)
 	case actions.NeedsPreview(r.Verb) && r.Confirmed && r.Revision == 0:

@@ -207,7 +207,7 @@ type ActRequest struct {
 	Change string `json:"change,omitempty"`
 	// Revision is that to which undo returns or pin pins, 0 for the default of the command.
 	Revision int64 `json:"revision,omitempty"`
-	// Comment is kept with an approval or rejection.
+	// Comment is why, at most 1,024 characters.
 	Comment string `json:"comment,omitempty"`
 	// Confirmed is false to ask what would change, true to do it.
 	Confirmed bool `json:"confirmed"`

@@ -28,6 +28,14 @@ const (
 // writes it.
 const EditedByAnnotation = "berth.dev/edited-by"
 
+// CommentAnnotation is why a user acted, on the object that the action wrote. On a Placement it
+// belongs to the edit that set it: berth-record-editor removes it with the next one. The records of
+// changes that follow the edit copy it.
+const CommentAnnotation = "berth.dev/comment"
+
+// MaxComment is the maximum length of a comment, in characters.
+const MaxComment = 1024
+
 // PlacementChange is the record of one change of a Placement's published decision. Berth creates
 // it; users write only spec.approval. The Placement owns it.
 //
@@ -57,7 +65,7 @@ type PlacementChange struct {
 
 // PlacementChangeSpec describes a change.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.edited) == has(oldSelf.edited) && has(self.returned) == has(oldSelf.returned) && has(self.removals) == has(oldSelf.removals) && has(self.publishedGeneration) == has(oldSelf.publishedGeneration) && has(self.forced) == has(oldSelf.forced) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue) && has(self.before) == has(oldSelf.before) && has(self.by) == has(oldSelf.by)",message="spec is immutable except for approval"
+// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.edited) == has(oldSelf.edited) && has(self.returned) == has(oldSelf.returned) && has(self.removals) == has(oldSelf.removals) && has(self.publishedGeneration) == has(oldSelf.publishedGeneration) && has(self.forced) == has(oldSelf.forced) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue) && has(self.before) == has(oldSelf.before) && has(self.by) == has(oldSelf.by) && has(self.comment) == has(oldSelf.comment)",message="spec is immutable except for approval"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || (has(self.approval) && (self.approval == oldSelf.approval || (oldSelf.approval.decision == 'Rejected' && self.approval.decision == 'Approved')))",message="spec.approval is set once; only Rejected may become Approved"
 type PlacementChangeSpec struct {
 	// placement is the name of the Placement, in the same namespace.
@@ -174,6 +182,12 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	By string `json:"by,omitempty"`
+
+	// comment is why the edit was made; only with berth-record-editor.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Comment string `json:"comment,omitempty"`
 
 	// before has the fields of the Placement's spec that an edit changed, as they were for the
 	// clusters before the change: a JSON object, null for an absent field. kubectl placement undo

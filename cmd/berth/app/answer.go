@@ -22,9 +22,8 @@ type answerOptions struct {
 	// verb is actions.Approve or actions.Reject.
 	verb     string
 	hub      placementFlags
+	act      actFlags
 	revision int64
-	comment  string
-	yes      bool
 	output   string
 }
 
@@ -41,9 +40,8 @@ func newAnswerCommand(verb string) *cobra.Command {
 		Short: title + " held changes of Placements",
 		Long: fmt.Sprintf(`%s %s.
 
-The command shows the change: its cause, the plugins that hold it, and the clusters that it adds and removes (-o wide: all of them). Then it
-asks for confirmation, unless --yes is set. Exactly the change that was shown is %s. With several Placements, or with -A, it does so for one
-after the other. `+placementHelp+`Needs permission to get placements and to list and patch
+The command shows the change: its cause, the plugins that hold it, and the clusters that it adds and removes (-o wide: all of them). It asks,
+and exactly that change is %s. Several Placements are answered one after the other. `+placementHelp+`Needs permission to get placements and to list and patch
 placementchanges; to approve a change that was rejected or has expired, also to list placementdecisions.`, title, which, done),
 		Example: strings.ReplaceAll(`  berth VERB web -n shop
   berth VERB placementchange/web-3 -n shop --comment 'discussed with the store team'
@@ -65,11 +63,9 @@ placementchanges; to approve a change that was rejected or has expired, also to 
 	}
 	o.hub.add(cmd)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
-	flags.StringVar(&o.comment, "comment", "", "reason, shown in the history")
+	o.act.add(cmd)
 	flags.Int64Var(&o.revision, "revision", 0, verb+" only the change with this revision")
 	complete(cmd, "revision", cobra.NoFileCompletions)
-	complete(cmd, "comment", cobra.NoFileCompletions)
 	addOutputFlag(cmd, &o.output)
 	return cmd
 }
@@ -94,24 +90,20 @@ func (o *answerOptions) run(ctx context.Context, args []string, cmd *cobra.Comma
 
 // answer shows the change of one Placement, asks, and writes the answer.
 func (o *answerOptions) answer(ctx context.Context, hub client.Client, ref placementRef, cmd *cobra.Command) error {
-	action, err := actions.Prepare(ctx, hub, actions.Request{
-		Verb: o.verb, Placement: ref.NamespacedName, Revision: cmp.Or(o.revision, ref.revision), Comment: o.comment,
+	action, err := o.act.prepare(ctx, hub, actions.Request{
+		Verb: o.verb, Placement: ref.NamespacedName, Revision: cmp.Or(o.revision, ref.revision),
 	})
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
-	if err := o.show(out, action.Record); err != nil {
+	if err := o.show(cmd.OutOrStdout(), action.Record); err != nil {
 		return err
 	}
-	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
-		return err
-	}
-	if _, err := action.Do(ctx); err != nil {
+	if _, err := o.act.do(cmd, action); err != nil {
 		return err
 	}
 	if o.output == "table" || o.output == "wide" {
-		return say(out, "%s\n", action.Done)
+		return o.act.sayDone(cmd, action.Done)
 	}
 	return nil
 }

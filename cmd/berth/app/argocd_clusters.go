@@ -47,7 +47,7 @@ is 1. Nothing is deleted.`,
 	}
 	o.hub.add(cmd)
 	cmd.Flags().StringVar(&o.namespace, "argocd-namespace", "argocd", "namespace of Argo CD")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "send the requests, but let the hub change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, dryRunUsage)
 	return cmd
 }
 

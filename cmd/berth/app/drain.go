@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -9,57 +11,61 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 type drainOptions struct {
-	hub  hubFlags
-	undo bool
-	wait bool
-	yes  bool
+	effectOptions
+	selector string
+	undo     bool
+	wait     bool
 }
 
-func newDrainCommand() *cobra.Command {
-	o := drainOptions{}
+func newDrainCommand(plugins framework.Registry) *cobra.Command {
+	o := drainOptions{effectOptions: effectOptions{simulation: simulationFlags{plugins: plugins}}}
 	cmd := &cobra.Command{
-		Use:   "drain CLUSTER [--wait]",
-		Short: "Remove a cluster from all decisions, as DisruptionPolicies allow",
-		Long: `Remove a cluster from all decisions, as DisruptionPolicies allow.
+		Use:   "drain CLUSTER | -l SELECTOR [--wait]",
+		Short: "Remove clusters from all decisions, as DisruptionPolicies allow",
+		Long: `Remove clusters from all decisions, as DisruptionPolicies allow.
 
-The command lists the Placements that have the cluster and adds the taint ` + v1alpha1.DrainTaint + `:NoSelect to it. Placements without a DisruptionPolicy
-replace the cluster at once, the others in steps. Placements that tolerate the taint keep it. With --wait the command prints the Placements
-that still have the cluster until there is none. It does not end while a Placement has no replacement for the cluster and its policies do
-not permit to go on without: status says so. undrain removes the taint. Needs permission to list placementdecisions, and to get and
-patch managedclusters.`,
+The command shows the Placements that have the clusters and the change of all decisions, asks, and adds the taint ` + v1alpha1.DrainTaint + `:NoSelect.
+Placements without a DisruptionPolicy replace the clusters at once, the others in steps; those that tolerate the taint keep them. --wait
+prints the Placements that still have one of the clusters until there is none. It does not end while a Placement has no replacement and its
+policies do not permit to go on without: status says so. undrain removes the taint. Needs permission to list placementdecisions, and to get
+and patch managedclusters (-l: list). ` + unseenHelp,
 		Example: `  berth drain edge2
+  berth drain -l rack=r7 --dry-run
   berth drain edge2 --wait --yes`,
 	}
 	o.finish(cmd)
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until no Placement has the cluster")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until no Placement has one of the clusters")
 	return cmd
 }
 
-func newUndrainCommand() *cobra.Command {
-	o := drainOptions{undo: true}
+func newUndrainCommand(plugins framework.Registry) *cobra.Command {
+	o := drainOptions{effectOptions: effectOptions{simulation: simulationFlags{plugins: plugins}}, undo: true}
 	cmd := &cobra.Command{
-		Use:   "undrain CLUSTER",
-		Short: "End the drain of a cluster, so that it can be selected again",
-		Long: `End the drain of a cluster, so that it can be selected again.
+		Use:   "undrain CLUSTER | -l SELECTOR",
+		Short: "End the drain of clusters, so that they can be selected again",
+		Long: `End the drain of clusters, so that they can be selected again.
 
-The command removes the taint ` + v1alpha1.DrainTaint + `:NoSelect. Needs permission to list placementdecisions, and to get and patch
-managedclusters.`,
-		Example: `  berth undrain edge2`,
+The command shows the change of all decisions, asks, and removes the taint ` + v1alpha1.DrainTaint + `:NoSelect. Needs the permissions of drain. ` + unseenHelp,
+		Example: `  berth undrain edge2
+  berth undrain -l rack=r7 --yes`,
 	}
 	return o.finish(cmd)
 }
 
 func (o *drainOptions) finish(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("%s needs the name of one cluster", cmd.CommandPath())
+		if len(args) > 1 || (len(args) == 1) == cmd.Flags().Changed("selector") {
+			return fmt.Errorf("%s needs the name of one cluster, or -l", cmd.CommandPath())
 		}
 		return nil
 	}
@@ -69,72 +75,167 @@ func (o *drainOptions) finish(cmd *cobra.Command) *cobra.Command {
 		}
 		return o.hub.completeClusters(cmd, args, begun)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0], cmd) }
-	o.hub.add(cmd)
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) }
+	o.addFlags(cmd)
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "all clusters with these labels, for example rack=r7")
+	complete(cmd, "selector", cobra.NoFileCompletions)
 	return cmd
 }
 
-func (o *drainOptions) run(ctx context.Context, arg string, cmd *cobra.Command) error {
-	name, err := clusterName("", arg)
-	if err != nil {
-		return err
+func (o *drainOptions) run(cmd *cobra.Command, args []string) error {
+	ctx := cmd.Context()
+	selector, err := labels.Parse(o.selector)
+	if err != nil || len(args) == 0 && selector.Empty() {
+		return usagef("--selector: %q is no selector of labels such as rack=r7: %w", o.selector, cmp.Or(err, errors.New("it is empty")))
+	}
+	names := []string{""}
+	if len(args) == 1 {
+		if names[0], err = clusterName("", args[0]); err != nil {
+			return err
+		}
 	}
 	hub, _, err := o.hub.connect()
 	if err != nil {
 		return err
 	}
-	verb := actions.Drain
-	if o.undo {
-		verb = actions.Undrain
+	if len(args) == 0 {
+		if names, err = selected(ctx, hub, selector); err != nil {
+			return err
+		}
 	}
-	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: verb, Cluster: name})
+	prepared, nothing, err := o.prepareAll(ctx, hub, names)
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
-	if err := printUsers(out, name, action.Users); err != nil {
+	if len(prepared) == 0 && (o.undo || !o.wait) {
+		return nothing
+	}
+	users, err := printUsers(ctx, hub, cmd.OutOrStdout(), names)
+	if err != nil {
 		return err
 	}
-	switch {
-	case action.Nothing == nil:
-		if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
+	if len(prepared) > 0 {
+		if err := o.write(cmd, hub, prepared); err != nil {
 			return err
 		}
-		if _, err := action.Do(ctx); err != nil {
-			return err
-		}
-	case o.undo:
-		return action.Nothing
 	}
-	if !o.wait {
-		return say(out, "%s\n", action.Done)
+	if !o.wait || o.dryRun {
+		return nil
 	}
-	return waitDrained(ctx, hub, name, action.Users, out)
+	return waitDrained(ctx, hub, names, users, cmd.OutOrStdout())
 }
 
-func printUsers(out io.Writer, cluster string, users []string) error {
+// selected returns the names of the clusters that a selector matches.
+func selected(ctx context.Context, hub client.Client, selector labels.Selector) ([]string, error) {
+	var clusters metav1.PartialObjectMetadataList
+	clusters.SetGroupVersionKind(v1alpha1.GroupVersionV1.WithKind("ManagedClusterList"))
+	if err := hub.List(ctx, &clusters, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("listing the ManagedClusters: %w", err)
+	}
+	names := make([]string, len(clusters.Items))
+	for i := range clusters.Items {
+		names[i] = clusters.Items[i].Name
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no ManagedCluster has labels that match %q", selector)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// prepareAll prepares the action for each cluster, but not where there is nothing to do; nothing is
+// the last reason.
+func (o *drainOptions) prepareAll(ctx context.Context, hub client.Client, names []string) (prepared []*actions.Prepared, nothing, err error) {
+	for _, name := range names {
+		action, err := o.prepare(ctx, hub, actions.Request{Verb: o.verb(), Cluster: name})
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case action.Nothing != nil:
+			nothing = action.Nothing
+		default:
+			prepared = append(prepared, action)
+		}
+	}
+	if len(names) > 1 && len(prepared) == 0 {
+		nothing = fmt.Errorf("nothing to drain: all %d ManagedClusters that match are drained already", len(names))
+		if o.undo {
+			nothing = fmt.Errorf("nothing to undrain: none of the %d ManagedClusters that match is drained", len(names))
+		}
+	}
+	return prepared, nothing, nil
+}
+
+// write shows the change of all actions together, asks once, and does them.
+func (o *drainOptions) write(cmd *cobra.Command, hub client.Client, prepared []*actions.Prepared) error {
+	if err := o.show(cmd, hub, prepared...); err != nil {
+		return err
+	}
+	question, declined := prepared[0].Question, prepared[0].Declined
+	if len(prepared) > 1 {
+		names := make([]string, len(prepared))
+		for i, action := range prepared {
+			names[i] = action.Cluster
+		}
+		question = fmt.Sprintf("%s %d ManagedClusters: %s?", strings.ToUpper(o.verb()[:1])+o.verb()[1:], len(names), firstOf(names))
+		declined = "the ManagedClusters were not changed"
+	}
+	if err := o.confirm(cmd, question, declined); err != nil {
+		return err
+	}
+	var all []error
+	for _, action := range prepared {
+		_, err := action.Do(cmd.Context())
+		if err == nil {
+			err = o.sayDone(cmd, action.Done)
+		}
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+func (o *drainOptions) verb() string {
+	if o.undo {
+		return actions.Undrain
+	}
+	return actions.Drain
+}
+
+// printUsers prints and returns the Placements that have one of the clusters.
+func printUsers(ctx context.Context, hub client.Client, out io.Writer, clusters []string) ([]string, error) {
+	users, err := actions.UsersOf(ctx, hub, clusters...)
+	if err != nil {
+		return nil, err
+	}
 	if len(users) == 0 {
-		return say(out, "No Placement has ManagedCluster %s.\n", cluster)
+		return nil, say(out, "No Placement has %s.\n", managedClusters(clusters))
 	}
 	t := &table{heading: []string{"NAMESPACE", "PLACEMENT"}}
 	for _, user := range users {
 		namespace, name, _ := strings.Cut(user, "/")
 		t.add(cell{text: namespace}, cell{text: name})
 	}
-	return t.print(out, false)
+	err = t.print(out, false)
+	return users, cmp.Or(err, say(out, "\n"))
+}
+
+func managedClusters(names []string) string {
+	if len(names) == 1 {
+		return "ManagedCluster " + names[0]
+	}
+	return fmt.Sprintf("one of the %d ManagedClusters", len(names))
 }
 
 // toSeeWhy is the line after which a wait may take long.
 const toSeeWhy = "To see what it waits for: kubectl placement status %s -n %s\n"
 
-// waitDrained prints the Placements that still have the cluster after each change, until there is
-// none.
-func waitDrained(ctx context.Context, hub client.Client, cluster string, users []string, out io.Writer) error {
+// waitDrained prints the Placements that still have one of the clusters after each change, until
+// there is none.
+func waitDrained(ctx context.Context, hub client.Client, clusters, users []string, out io.Writer) error {
 	hinted := false
 	for total := len(users); len(users) > 0; total = max(total, len(users)) {
 		shown := users
-		if err := say(out, "%d of %d Placements still have the cluster: %s\n", len(users), total, firstOf(users)); err != nil {
+		if err := say(out, "%d of %d Placements still have %s: %s\n", len(users), total, managedClusters(clusters), firstOf(users)); err != nil {
 			return err
 		}
 		if namespace, name, _ := strings.Cut(users[0], "/"); !hinted {
@@ -148,12 +249,15 @@ func waitDrained(ctx context.Context, hub client.Client, cluster string, users [
 			case <-time.After(watchInterval):
 			}
 			var err error
-			if users, err = actions.UsersOf(ctx, hub, cluster); err != nil {
+			if users, err = actions.UsersOf(ctx, hub, clusters...); err != nil {
 				return err
 			}
 		}
 	}
-	return say(out, "managedcluster.%s/%s drained\n", v1alpha1.GroupName, cluster)
+	for _, name := range clusters {
+		say(out, "managedcluster.%s/%s drained\n", v1alpha1.GroupName, name)
+	}
+	return nil
 }
 
 // firstOf names the first Placements.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -14,17 +15,25 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// effectOptions are what commands share that change the decision of one Placement: they show the
-// change and ask before they act.
+// effectOptions are what commands share that change decisions: they show it before they act.
 type effectOptions struct {
+	actFlags
 	simulation simulationFlags
 	hub        hubFlags
-	yes        bool
 }
 
 // effectHelp describes what the commands share in a help text.
-const effectHelp = `The command shows the change of the decision first, as diff does, and asks. A user without permission to list the
-fleet does not see the change. `
+const effectHelp = `The command shows the change of the decision first, as diff does, and asks. ` + unseenHelp + ` `
+
+// unseenHelp describes what a user without permissions does not see.
+const unseenHelp = `Without permission to list the fleet it does not show the change.`
+
+// addFlags adds the flags but -n.
+func (o *effectOptions) addFlags(cmd *cobra.Command) {
+	o.actFlags.add(cmd)
+	o.hub.add(cmd)
+	o.simulation.add(cmd)
+}
 
 // finish adds the flags, and the argument: one Placement.
 func (o *effectOptions) finish(cmd *cobra.Command) {
@@ -35,10 +44,8 @@ func (o *effectOptions) finish(cmd *cobra.Command) {
 		return nil
 	}
 	cmd.ValidArgsFunction = o.hub.completePlacements(nil)
-	o.hub.add(cmd)
+	o.addFlags(cmd)
 	o.hub.addNamespace(cmd, "namespace of the Placement (default: the kubeconfig's)")
-	o.simulation.add(cmd)
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 }
 
 // connect returns the hub and the Placement that the argument names.
@@ -51,20 +58,19 @@ func (o *effectOptions) connect(ctx context.Context, arg string) (client.Client,
 	return hub, ref.NamespacedName, err
 }
 
-// show prints how the decision of a Placement changes with an action, and returns an error if the
-// action must not be done. Without permission to list the fleet, only some actions can be done.
-func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, action *actions.Prepared) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	for _, line := range action.SpecChanges {
+// show prints how decisions change with actions of one verb, and returns an error if they must not
+// be done. Without permission to list the fleet, only some actions can be done.
+func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, prepared ...*actions.Prepared) error {
+	ctx, out, first := cmd.Context(), cmd.OutOrStdout(), prepared[0]
+	for _, line := range first.SpecChanges {
 		say(out, "Spec: %s\n", line)
 	}
 	progress := startProgress(cmd.ErrOrStderr())
 	defer progress.stop()
-	progress.say("reading the hub")
-	comparison, refusal, err := o.compare(ctx, hub, action)
+	comparison, refusal, err := o.compare(ctx, hub, prepared, progress)
 	progress.stop()
-	if apierrors.IsForbidden(err) && actions.NeedsPreview(action.Verb) {
-		return fmt.Errorf("%s is refused: %w: %w", action.Verb, actions.ErrNoPreview, err)
+	if apierrors.IsForbidden(err) && actions.NeedsPreview(first.Verb) {
+		return fmt.Errorf("%s is refused: %w: %w", first.Verb, actions.ErrNoPreview, err)
 	}
 	if apierrors.IsForbidden(err) {
 		return say(out, "The change is not shown: %v\n", err)
@@ -75,36 +81,48 @@ func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, action *acti
 	for _, m := range comparison.Misconfigured {
 		say(out, "Misconfigured: %s: %s\n", m.Placement, m.Message)
 	}
-	if len(comparison.Changes) == 0 {
-		say(out, "The decision of Placement %s does not change.\n", action.Placement)
-	} else if err := changeTable(comparison, false).print(out, colourful(out)); err != nil {
-		return err
+	switch {
+	case len(comparison.Changes) > 0:
+		err = changeTable(comparison, false).print(out, colourful(out))
+	case actions.OnPlacement(first.Verb):
+		err = say(out, "The decision of Placement %s does not change.\n", first.Placement)
+	default:
+		err = say(out, "No decision changes.\n")
 	}
-	return refusal
+	return cmp.Or(err, refusal)
 }
 
-// compare decides a Placement without and with the object of an action. refusal is why the action
-// must not be done.
+// compare makes decisions without and with the objects of actions: of the Placement of the action,
+// or of all Placements for actions on clusters. refusal is why the action must not be done.
 func (o *effectOptions) compare(
-	ctx context.Context, hub client.Client, action *actions.Prepared,
+	ctx context.Context, hub client.Client, prepared []*actions.Prepared, progress *progress,
 ) (comparison *simulator.Comparison, refusal, err error) {
 	with, err := o.simulation.settings(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	progress.say("reading the hub")
 	objects, err := o.simulation.read(ctx, hub)
 	if err != nil {
 		return nil, nil, err
 	}
-	with.Alone = true
-	edits := []simulator.Edit{{Kind: simulator.EditReplace, Object: action.Object}}
+	first, edits := prepared[0], make([]simulator.Edit, len(prepared))
+	for i, action := range prepared {
+		edits[i] = simulator.Edit{Kind: simulator.EditReplace, Object: action.Object}
+	}
+	with.Alone = actions.OnPlacement(first.Verb)
+	progress.say("comparing")
 	w, err := simulator.NewWhatIf(ctx, objects, edits, time.Now(), with)
 	if err != nil {
 		return nil, nil, err
 	}
-	comparison, err = w.Compare(ctx, []types.NamespacedName{action.Placement}, nil)
+	keys := []types.NamespacedName{first.Placement}
+	if !with.Alone {
+		keys = w.Placements()
+	}
+	comparison, err = w.Compare(ctx, keys, func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
 	if err != nil {
 		return nil, nil, err
 	}
-	return comparison, action.Check(ctx, w.After), nil
+	return comparison, first.Check(ctx, w.After), nil
 }

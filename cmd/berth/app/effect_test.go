@@ -73,6 +73,19 @@ func editedHub(t *testing.T, clusters []string, forbidden, pinned bool) client.C
 	if err := kinds.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(edited(t, clusters, pinned)...).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, is := list.(*v1alpha1.ManagedClusterList); is && forbidden {
+				return apierrors.NewForbidden(schema.GroupResource{Group: v1alpha1.GroupName, Resource: "managedclusters"}, "", nil)
+			}
+			return c.List(ctx, list, options...)
+		},
+	}).Build()
+}
+
+// edited are the objects of editedHub.
+func edited(t *testing.T, clusters []string, pinned bool) []client.Object {
+	t.Helper()
 	pl := fixture.Placement("shop", "web").Generation(2).Number(1).Obj()
 	pl.UID = "web-uid"
 	if pinned {
@@ -96,12 +109,5 @@ func editedHub(t *testing.T, clusters []string, forbidden, pinned bool) client.C
 		record.Status.Phase = "Published"
 		objects = append(objects, record)
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, is := list.(*v1alpha1.ManagedClusterList); is && forbidden {
-				return apierrors.NewForbidden(schema.GroupResource{Group: v1alpha1.GroupName, Resource: "managedclusters"}, "", nil)
-			}
-			return c.List(ctx, list, options...)
-		},
-	}).Build()
+	return objects
 }

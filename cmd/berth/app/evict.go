@@ -64,19 +64,19 @@ func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: actions.Evict, Placement: key, Cluster: cluster, ExcludeFor: o.excludeFor})
+	action, err := o.prepare(ctx, hub, actions.Request{Verb: actions.Evict, Placement: key, Cluster: cluster, ExcludeFor: o.excludeFor})
 	if err != nil {
 		return err
 	}
 	if err := o.show(cmd, hub, action); err != nil {
 		return err
 	}
-	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
-		return err
-	}
-	created, err := action.Do(ctx)
+	created, err := o.do(cmd, action)
 	if err != nil {
 		return err
+	}
+	if o.dryRun {
+		return o.sayDone(cmd, action.Done)
 	}
 	return awaitEviction(ctx, hub, created.(*berthv1alpha1.PlacementEviction), cmd.OutOrStdout())
 }

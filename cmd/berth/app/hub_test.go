@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,7 +13,10 @@ import (
 	"sync"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/kinds"
@@ -23,8 +27,10 @@ type servedHub struct {
 	kubeconfig string
 	mu         sync.Mutex
 	requests   []string
-	objects    map[string][]client.Object
-	forbidden  map[string]bool
+	// writes are the methods, paths, queries and bodies of requests that write.
+	writes    []string
+	objects   map[string][]client.Object
+	forbidden map[string]bool
 }
 
 // serveHub serves the objects. Requests of the plurals in forbidden are refused.
@@ -39,6 +45,7 @@ func serveHub(t *testing.T, objects []client.Object, forbidden ...string) *serve
 		if !ok {
 			t.Fatalf("%T is not in the table of kinds", o)
 		}
+		o.SetResourceVersion("1")
 		o.GetObjectKind().SetGroupVersionKind(kind.GroupVersion.WithKind(kind.Name))
 		h.objects[kind.Plural] = append(h.objects[kind.Plural], o)
 	}
@@ -72,6 +79,11 @@ func (h *servedHub) answer(r *http.Request) (answer any, code int) {
 	}
 	h.mu.Lock()
 	h.requests = append(h.requests, r.URL.Path)
+	if r.Method != http.MethodGet {
+		body, _ := io.ReadAll(r.Body) // a client that went away
+		h.writes = append(h.writes, fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
 	h.mu.Unlock()
 	namespace, rest := "", parts[3:]
 	if rest[0] == "namespaces" && len(rest) > 2 {
@@ -80,10 +92,28 @@ func (h *servedHub) answer(r *http.Request) (answer any, code int) {
 	if h.forbidden[rest[0]] {
 		return status(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("User \"dev\" cannot list resource %q", rest[0])), http.StatusForbidden
 	}
+	switch {
+	case rest[0] == "selfsubjectreviews":
+		return authenticationv1.SelfSubjectReview{
+			TypeMeta: metav1.TypeMeta{Kind: "SelfSubjectReview", APIVersion: "authentication.k8s.io/v1"},
+			Status:   authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: "ann"}},
+		}, http.StatusCreated
+	case r.Method == http.MethodPost:
+		created := &unstructured.Unstructured{}
+		if err := json.NewDecoder(r.Body).Decode(created); err != nil {
+			return status(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()), http.StatusBadRequest
+		}
+		return created, http.StatusCreated
+	}
 	items := []client.Object{}
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		return status(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()), http.StatusBadRequest
+	}
 	for _, o := range h.objects[rest[0]] {
 		switch {
 		case namespace != "" && o.GetNamespace() != namespace:
+		case len(rest) == 1 && !selector.Matches(labels.Set(o.GetLabels())):
 		case len(rest) == 1:
 			items = append(items, o)
 		case o.GetName() == rest[1]:
@@ -112,6 +142,7 @@ func discovered() metav1.APIGroupList {
 			versions[gv.Group] = append(versions[gv.Group], metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
 		}
 	}
+	versions["authentication.k8s.io"] = []metav1.GroupVersionForDiscovery{{GroupVersion: "authentication.k8s.io/v1", Version: "v1"}}
 	for group, all := range versions {
 		list.Groups = append(list.Groups, metav1.APIGroup{Name: group, Versions: all, PreferredVersion: all[0]})
 	}
@@ -120,6 +151,9 @@ func discovered() metav1.APIGroupList {
 
 func resources(gv string) metav1.APIResourceList {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv}
+	if gv == "authentication.k8s.io/v1" {
+		list.APIResources = []metav1.APIResource{{Name: "selfsubjectreviews", Kind: "SelfSubjectReview", Verbs: metav1.Verbs{"create"}}}
+	}
 	for _, kind := range kinds.All() {
 		if kind.GroupVersion.String() == gv {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: kind.Plural, Kind: kind.Name, Namespaced: kind.Namespaced, Verbs: metav1.Verbs{"get", "list"}})

@@ -34,6 +34,9 @@ func printChange(out io.Writer, v *changes.View, wide bool) error {
 	if v.By != "" {
 		line("By:", "%s", v.By)
 	}
+	if v.Comment != "" {
+		line("Comment:", "%s", v.Comment)
+	}
 	for _, hold := range v.Holds {
 		until := ""
 		if hold.Until != nil {

@@ -69,8 +69,8 @@ func verbs(o options) []*cobra.Command {
 	return []*cobra.Command{
 		newAnswerCommand(actions.Approve),
 		newAnswerCommand(actions.Reject),
-		newDrainCommand(),
-		newUndrainCommand(),
+		newDrainCommand(o.plugins),
+		newUndrainCommand(o.plugins),
 		newEvictCommand(o.plugins),
 		newSuspendCommand(),
 		newResumeCommand(),

@@ -13,8 +13,8 @@ import (
 
 type suspendOptions struct {
 	hub    placementFlags
+	act    actFlags
 	resume bool
-	yes    bool
 	// acted is true after the first Placement that was not skipped.
 	acted bool
 }
@@ -30,7 +30,7 @@ The command creates the DisruptionPolicy NAME` + actions.SuspendSuffix + `. Whil
 progress, except the removal of clusters that are deleted, in no usable cluster set any more, or have an untolerated NoSelect taint. resume
 deletes the policy. The command waits up to 10 seconds until the controller has reported the policy. ` + placementHelp + `Needs permission to get placements, to list placementchanges and to create
 disruptionpolicies.`,
-		Example: `  berth suspend web -n shop
+		Example: `  berth suspend web -n shop --comment 'a migration'
   berth suspend web -n shop --yes`,
 	}
 	return o.finish(cmd)
@@ -45,7 +45,7 @@ func newResumeCommand() *cobra.Command {
 
 The command shows the change that will be published and deletes the DisruptionPolicy NAME` + actions.SuspendSuffix + ` that suspend created. Other
 DisruptionPolicies may still suspend the Placement. ` + placementHelp + `Needs permission to get placements, to list
-placementchanges and to delete disruptionpolicies.`,
+placementchanges and to delete disruptionpolicies; for --comment, which is kept with the Placement, also to patch placements.`,
 		Example: `  berth resume web -n shop
   berth resume web -n shop --yes`,
 	}
@@ -57,7 +57,7 @@ func (o *suspendOptions) finish(cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = o.hub.namedPlacements, o.hub.completePlacements(nil)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args, cmd) }
 	o.hub.add(cmd)
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	o.act.add(cmd)
 	return cmd
 }
 
@@ -85,7 +85,7 @@ func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placeme
 	if o.resume {
 		verb = actions.Resume
 	}
-	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: verb, Placement: ref.NamespacedName})
+	action, err := o.act.prepare(ctx, hub, actions.Request{Verb: verb, Placement: ref.NamespacedName})
 	if err != nil {
 		return err
 	}
@@ -105,13 +105,10 @@ func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placeme
 		return err
 	}
 	o.acted = true
-	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
+	if _, err := o.act.do(cmd, action); err != nil {
 		return err
 	}
-	if _, err := action.Do(ctx); err != nil {
-		return err
-	}
-	return say(out, "%s\n", action.Done)
+	return o.act.sayDone(cmd, action.Done)
 }
 
 // confirm asks, unless yes is set. It returns an error with the text of no unless the user agrees.

@@ -91,18 +91,15 @@ func (o *revisionOptions) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: o.verb, Placement: key, Revision: o.revision, AllowFewer: o.allowFewer})
+	action, err := o.prepare(ctx, hub, actions.Request{Verb: o.verb, Placement: key, Revision: o.revision, AllowFewer: o.allowFewer})
 	if err != nil {
 		return err
 	}
 	if err := o.show(cmd, hub, action); err != nil {
 		return err
 	}
-	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
+	if _, err := o.do(cmd, action); err != nil {
 		return err
 	}
-	if _, err := action.Do(ctx); err != nil {
-		return err
-	}
-	return say(cmd.OutOrStdout(), "%s\n", action.Done)
+	return o.sayDone(cmd, action.Done)
 }

@@ -8,7 +8,6 @@ import { store } from "./store.js";
 
 /** @typedef {{placement?: string, cluster?: string}} Target */
 
-const COMMENTED = ["approve", "reject"];
 const ON_CLUSTER = ["evict", "drain", "undrain"];
 const ON_CLUSTER_ONLY = ["drain", "undrain"];
 // Their button is not highlighted: they go back.
@@ -102,7 +101,7 @@ function confirm(action, target, opener) {
     const empties = (answer.diff?.changes || []).filter((c) => c.before > 0 && c.after === 0);
     fill(body,
       make("p", "question", answer.question), ...(answer.spec || []).map((line) => make("p", "", "Spec: " + line)), answer.note && make("p", "", answer.note), answer.diff && comparisonTable(answer.diff), ...(answer.diff ? consequences(answer.diff) : []),
-      COMMENTED.includes(action.verb) && make("label", "", "Comment, which is kept with the change", comment),
+      make("label", "", "Comment", comment),
       ...empties.map((c) => make("p", "bad", c.placement + " would have no clusters.")), make("p", "quiet", "The same on the command line:"), code(action.command));
     if (empties.length) {
       yes.className = "act";

@@ -28,15 +28,16 @@ func KeepEditor(pl *v1alpha1.Placement) {
 	}
 }
 
-// Editor returns who edited a Placement last: the user that the annotation names or, without it,
-// the field manager that KeepEditor kept. It is empty if neither is known.
-func Editor(pl *v1alpha1.Placement) string {
+// Editor returns who edited a Placement last, with the comment: the user that the annotation names
+// or, without it, the field manager that KeepEditor kept. It is empty if neither is known. Without
+// a user it has no comment, because an earlier edit may have left it.
+func Editor(pl *v1alpha1.Placement) (by, comment string) {
 	if text := pl.Annotations[berthv1alpha1.EditedByAnnotation]; text != "" {
 		_, user, _ := strings.Cut(text, " ")
-		return user
+		return user, pl.Annotations[berthv1alpha1.CommentAnnotation]
 	}
 	if len(pl.ManagedFields) == 0 {
-		return ""
+		return "", ""
 	}
-	return "field manager " + pl.ManagedFields[0].Manager
+	return "field manager " + pl.ManagedFields[0].Manager, ""
 }

@@ -176,9 +176,9 @@ func (p *Plan) addEdit(c *changes.Change) {
 				c.Cause += "; " + what
 			}
 		}
-		c.By = framework.Editor(subject.Placement)
+		c.By, c.Comment = framework.Editor(subject.Placement)
 	} else if strings.HasPrefix(c.Cause, causePlacement) && c.Cause != causePlacement+"labels" {
-		c.By = framework.Editor(subject.Placement)
+		c.By, c.Comment = framework.Editor(subject.Placement)
 	}
 }
 

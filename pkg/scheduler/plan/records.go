@@ -116,7 +116,7 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 	c, resumed := a.ChangeOf(a.Change.Proposal), a.Change.resumed
 	if resumed != nil {
 		s := &resumed.Spec
-		c.Cause, c.Before, c.By = s.Cause, s.Before, s.By
+		c.Cause, c.Before, c.By, c.Comment = s.Cause, s.Before, s.By, s.Comment
 		c.Generation, c.Profile, c.PublishedGeneration = s.PlacementGeneration, s.Profile, s.PublishedGeneration
 	}
 	created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)

@@ -19,7 +19,7 @@ func commandLinePage() string {
 		"Under `kubectl placement` the same commands exist, with the same flags: " + shared() + ".\n")
 	root := app.NewCommand()
 	common := commonFlags(root)
-	page.WriteString("\nFlags of several commands, which list their names only; *hub flags* are `--as`, `--as-group`, `--context` and `--kubeconfig`:\n\n```text\n" + usages(slices.Collect(maps.Values(common))) + "```\n")
+	page.WriteString("\nFlags of several commands, which list their names only" + groupsText() + ":\n\n```text\n" + usages(slices.Collect(maps.Values(common))) + "```\n")
 	describe(&page, root, "", common)
 	return page.String()
 }
@@ -52,8 +52,34 @@ func withoutRepeated(text string) string {
 	return strings.TrimSpace(regexp.MustCompile(`\n{3,}`).ReplaceAllString(text, "\n\n"))
 }
 
-// hubFlags are the flags about the connection to the hub, which commands have together.
-var hubFlags = []string{"as", "as-group", "context", "kubeconfig"}
+// flagGroups are flags that commands have together, by the name of the group.
+var flagGroups = []struct {
+	name  string
+	flags []string
+}{
+	{"act flags", []string{"comment", "dry-run", "yes"}},
+	{"hub flags", []string{"as", "as-group", "context", "kubeconfig"}},
+}
+
+func groupsText() string {
+	var text strings.Builder
+	for _, group := range flagGroups {
+		fmt.Fprintf(&text, "; *%s* are `--%s`", group.name, strings.Join(group.flags, "`, `--"))
+	}
+	return text.String()
+}
+
+// groupOf returns the group of a flag of a command that has all flags of the group; first is true
+// for the first of them.
+func groupOf(cmd *cobra.Command, flag string) (name string, first bool) {
+	for _, group := range flagGroups {
+		at := slices.Index(group.flags, flag)
+		if at >= 0 && !slices.ContainsFunc(group.flags, func(name string) bool { return cmd.Flags().Lookup(name) == nil }) {
+			return group.name, at == 0
+		}
+	}
+	return "", false
+}
 
 // commonFlags are the flags that at least three commands have with one meaning, by identity. Of a
 // name with several meanings, it is the most frequent one.
@@ -120,14 +146,15 @@ func describe(page *strings.Builder, cmd *cobra.Command, parent string, common m
 	var own []*pflag.Flag
 	var names []string
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		group, first := groupOf(cmd, f.Name)
 		switch {
 		case f.Hidden:
 		case common[identity(f)] == nil:
 			own = append(own, f)
-		case !slices.Contains(hubFlags, f.Name):
+		case group == "":
 			names = append(names, "`--"+f.Name+"`")
-		case f.Name == "as": // and with it the others
-			names = append(names, "hub flags")
+		case first:
+			names = append(names, group)
 		}
 	})
 	if len(own) > 0 {

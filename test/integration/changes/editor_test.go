@@ -32,7 +32,10 @@ var _ = Describe("The editor of a Placement", func() {
 		write := func(user client.Client, patch string) {
 			Expect(user.Patch(ctx, fixture.Placement(ns, "web").Obj(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 		}
-		editor := func() string { return framework.Editor(current()) }
+		editor := func() string {
+			by, _ := framework.Editor(current())
+			return by
+		}
 
 		By("a creation")
 		pl := fixture.Placement(ns, "web").Number(8).Obj()
@@ -60,6 +63,21 @@ var _ = Describe("The editor of a Placement", func() {
 		Expect(stamp()).To(Equal(before))
 		write(eve, `{"metadata": {"annotations": null}}`)
 		Expect(stamp()).To(Equal(before))
+
+		By("a comment, which goes with the next edit")
+		comment := func() string {
+			_, comment := framework.Editor(current())
+			return comment
+		}
+		write(ann, `{"spec": {"numberOfClusters": 3}, "metadata": {"annotations": {"`+berthv1alpha1.CommentAnnotation+`": "a sale"}}}`)
+		Expect(comment()).To(Equal("a sale"))
+		write(eve, `{"metadata": {"labels": {"a": "c"}}}`)
+		Expect(comment()).To(Equal("a sale"))
+		write(bob, `{"spec": {"numberOfClusters": 2}}`)
+		Expect(comment()).To(BeEmpty())
+		write(bob, `{"metadata": {"annotations": {"`+berthv1alpha1.CommentAnnotation+`": "alone"}}}`)
+		Expect(editor()).To(Equal("bob smith"))
+		Expect(comment()).To(Equal("alone"))
 
 		By("a forged edit")
 		write(eve, `{"spec": {"numberOfClusters": 0}, "metadata": {"annotations": {"`+berthv1alpha1.EditedByAnnotation+`": "2026-01-01T12:00:00Z ann"}}}`)
