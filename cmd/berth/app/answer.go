@@ -102,7 +102,7 @@ func (o *answerOptions) answer(ctx context.Context, hub client.Client, ref place
 	if _, err := o.act.do(cmd, action); err != nil {
 		return err
 	}
-	if o.output == "table" || o.output == "wide" {
+	if !structured(o.output) {
 		return o.act.sayDone(cmd, action.Done)
 	}
 	return nil
@@ -110,7 +110,7 @@ func (o *answerOptions) answer(ctx context.Context, hub client.Client, ref place
 
 func (o *answerOptions) show(out io.Writer, record *berthv1alpha1.PlacementChange) error {
 	view := changes.ViewOf(record).WithClusters(record)
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, view)
 	}
 	return printChange(out, view, o.output == "wide")

@@ -60,7 +60,7 @@ func (o *argoCDClustersOptions) run(ctx context.Context, out, errs io.Writer) er
 	if err := hub.List(ctx, &clusters); err != nil {
 		return fmt.Errorf("listing the ManagedClusters: %w", err)
 	}
-	config, err := connect(o.hub.loader(), "hub", "kubeconfig")
+	config, err := connect(o.hub.config.ToRawKubeConfigLoader(), "hub", "kubeconfig")
 	if err != nil {
 		return err
 	}

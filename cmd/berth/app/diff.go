@@ -182,7 +182,7 @@ func (o *diffOptions) replaced(input simulator.Objects) ([]simulator.Edit, error
 }
 
 func (o *diffOptions) print(out io.Writer, c *simulator.Comparison) error {
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, c)
 	}
 	wide := o.output == "wide"

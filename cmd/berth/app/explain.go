@@ -133,7 +133,7 @@ func (o *explainOptions) explainer(
 }
 
 func (o *explainOptions) print(out io.Writer, explanations []*explained, several bool) error {
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		if !several {
 			return printObject(out, o.output, explanations[0].Report)
 		}

@@ -82,6 +82,19 @@ of the pod's cluster, or of --kubeconfig, whose credentials are not used. At mos
 }
 
 // check returns an error for flags that do not go together.
+// credentialFlags are the flags that say who the user is.
+var credentialFlags = []string{"as", "as-group", "as-uid", "as-user-extra", "client-certificate", "client-key", "token", "user"}
+
+// changedOf returns the first of the flags that is set; empty if none is.
+func changedOf(cmd *cobra.Command, flags []string) string {
+	for _, name := range flags {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
 func (o *exploreOptions) check(cmd *cobra.Command) error {
 	switch {
 	case !o.inCluster && !onLoopback(o.address):
@@ -90,8 +103,8 @@ func (o *exploreOptions) check(cmd *cobra.Command) error {
 		return nil
 	case o.recording != "":
 		return usagef("--recording cannot be used with --in-cluster: a recording has what not everybody may see")
-	case o.hub.as != "" || len(o.hub.asGroups) > 0:
-		return usagef("--as and --as-group cannot be used with --in-cluster: everybody brings a bearer token")
+	case changedOf(cmd, credentialFlags) != "":
+		return usagef("--%s cannot be used with --in-cluster: everybody brings a bearer token", changedOf(cmd, credentialFlags))
 	case !cmd.Flags().Changed("address"):
 		o.address = "0.0.0.0:8001"
 	}
@@ -160,10 +173,10 @@ const podCA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 // pod's service account.
 func (o *exploreOptions) sharedHub() (*rest.Config, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
-	if o.hub.kubeconfig == "" && o.hub.context == "" && host != "" && port != "" {
+	if *o.hub.config.KubeConfig == "" && *o.hub.config.Context == "" && *o.hub.config.APIServer == "" && host != "" && port != "" {
 		return &rest.Config{Host: "https://" + net.JoinHostPort(host, port), TLSClientConfig: rest.TLSClientConfig{CAFile: podCA}}, nil
 	}
-	cfg, err := connect(o.hub.loader(), "hub", "kubeconfig")
+	cfg, err := connect(o.hub.config.ToRawKubeConfigLoader(), "hub", "kubeconfig")
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +193,7 @@ func (o *exploreOptions) viewer(ctx context.Context, options simulator.Options) 
 		}
 		r.Close()
 	}
-	loader := o.hub.loader()
+	loader := o.hub.config.ToRawKubeConfigLoader()
 	cfg, err := connect(loader, "hub", "kubeconfig")
 	if err != nil {
 		if o.recording != "" && errors.Is(err, errNoKubeconfig) {
@@ -196,7 +209,7 @@ func (o *exploreOptions) viewer(ctx context.Context, options simulator.Options) 
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	follower := explore.Follower{Config: cfg, Context: cmp.Or(o.hub.context, raw.CurrentContext), Namespace: namespace, Queues: o.readQueues}
+	follower := explore.Follower{Config: cfg, Context: cmp.Or(*o.hub.config.Context, raw.CurrentContext), Namespace: namespace, Queues: o.readQueues}
 	return explore.NewFollowingViewer(ctx, options, follower, o.recording)
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // TestExploreOnLoopbackOnly: what the page shows goes unencrypted, so it goes nowhere.
@@ -44,7 +46,9 @@ func TestExploreInCluster(t *testing.T) {
 func TestSharedHub(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
-	cfg, err := (&exploreOptions{}).sharedHub()
+	o := &exploreOptions{}
+	o.hub.add(&cobra.Command{})
+	cfg, err := o.sharedHub()
 	if err != nil || cfg.Host != "https://[fd00::1]:443" || cfg.CAFile != podCA {
 		t.Errorf("in a pod: %+v, %v", cfg, err)
 	}
@@ -58,8 +62,7 @@ current-context: hub
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := &exploreOptions{}
-	o.hub.kubeconfig = kubeconfig
+	*o.hub.config.KubeConfig = kubeconfig
 	cfg, err = o.sharedHub()
 	if err != nil || cfg.Host != "https://hub.example:6443" || cfg.BearerToken != "" {
 		t.Errorf("with a kubeconfig: %+v, %v", cfg, err)

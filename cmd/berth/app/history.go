@@ -111,7 +111,7 @@ func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, histo
 		return err
 	}
 	view := changes.ViewOf(record).WithClusters(record)
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, view)
 	}
 	return printChange(out, view, true)
@@ -145,7 +145,7 @@ func (h placementHistory) since(now time.Time, within time.Duration) placementHi
 
 // print lists the changes of one Placement.
 func (o *historyOptions) print(out io.Writer, h placementHistory, now time.Time) error {
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, h)
 	}
 	if len(h.Changes) == 0 {
@@ -171,7 +171,7 @@ func (o *historyOptions) printAll(out io.Writer, all []placementHistory, now tim
 		merged = append(merged, h.Changes...)
 	}
 	slices.SortStableFunc(merged, func(a, b *changes.View) int { return a.Time.Compare(b.Time) })
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, map[string]any{"changes": merged})
 	}
 	t := newHistoryTable(o.output == "wide")

@@ -12,6 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,21 +21,20 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// hubFlags select the hub and the user, with the names of kubectl's flags.
+// hubFlags select the hub and the user: the flags of kubectl.
 type hubFlags struct {
-	kubeconfig string
-	context    string
-	namespace  string
-	as         string
-	asGroups   []string
+	config    *genericclioptions.ConfigFlags
+	namespace string
 }
 
+// add adds the flags, but not -n. --cluster is a ManagedCluster everywhere, and nothing is cached.
 func (f *hubFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
-	flags.StringVar(&f.context, "context", "", "the kubeconfig's context to use (default: its current one)")
-	flags.StringVar(&f.as, "as", "", "user to impersonate")
-	flags.StringArrayVar(&f.asGroups, "as-group", nil, "group to impersonate; repeatable")
+	f.config = genericclioptions.NewConfigFlags(false)
+	f.config.Namespace, f.config.ClusterName, f.config.CacheDir = nil, nil, nil
+	f.config.AddFlags(cmd.Flags())
+	cmd.Flags().Lookup("kubeconfig").Usage = "kubeconfig of the hub"
+	cmd.Flags().Lookup("context").Usage = "the kubeconfig's context to use (default: its current one)"
+	f.config.Namespace = &f.namespace
 	complete(cmd, "context", f.completeContexts)
 }
 
@@ -43,20 +43,10 @@ func (f *hubFlags) addNamespace(cmd *cobra.Command, usage string) {
 	complete(cmd, "namespace", f.completeNamespaces)
 }
 
-// loader is the kubeconfig with the flags applied.
-func (f *hubFlags) loader() clientcmd.ClientConfig {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
-	overrides.Context.Namespace = f.namespace
-	overrides.AuthInfo.Impersonate, overrides.AuthInfo.ImpersonateGroups = f.as, f.asGroups
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-}
-
 // connect returns a client that reads the hub directly, in the consumers' versions, and the
 // namespace to use.
 func (f *hubFlags) connect() (hub client.Client, namespace string, err error) {
-	loader := f.loader()
+	loader := f.config.ToRawKubeConfigLoader()
 	cfg, err := connect(loader, "hub", "kubeconfig")
 	if err != nil {
 		return nil, "", err
@@ -153,7 +143,7 @@ func (f *hubFlags) names(
 }
 
 func (f *hubFlags) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	config, err := f.loader().RawConfig()
+	config, err := f.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -174,7 +164,8 @@ var errNoKubeconfig = errors.New("no configuration")
 // connect reads a kubeconfig. If there is none, the error names the searched paths.
 func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, error) {
 	cfg, err := loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
+	// Without any configuration kubectl's flags lead to a server on this machine.
+	if clientcmd.IsEmptyConfig(err) || err == nil && cfg.Host == clientcmd.ClusterDefaults.Server && !hasClusters(loader) {
 		return nil, fmt.Errorf("finding the %s: %w in %s: set --%s or KUBECONFIG",
 			what, errNoKubeconfig, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "), flag)
 	}
@@ -182,4 +173,9 @@ func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, er
 		return nil, fmt.Errorf("finding the %s: %w", what, err)
 	}
 	return cfg, nil
+}
+
+func hasClusters(loader clientcmd.ClientConfig) bool {
+	raw, err := loader.RawConfig()
+	return err != nil || len(raw.Clusters) > 0
 }

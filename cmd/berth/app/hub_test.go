@@ -24,9 +24,9 @@ import (
 
 // servedHub is an API server with fixed objects, which counts requests of objects.
 type servedHub struct {
-	kubeconfig string
-	mu         sync.Mutex
-	requests   []string
+	server, kubeconfig string
+	mu                 sync.Mutex
+	requests           []string
 	// writes are the methods, paths, queries and bodies of requests that write.
 	writes    []string
 	objects   map[string][]client.Object
@@ -51,6 +51,7 @@ func serveHub(t *testing.T, objects []client.Object, forbidden ...string) *serve
 	}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
+	h.server = server.URL
 	h.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	text := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: shop}}],
  clusters: [{name: c, cluster: {server: "` + server.URL + `"}}], users: [{name: u}]}`

@@ -3,7 +3,6 @@ package app
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,26 +37,4 @@ func NewKubectlCommand(opts ...Option) *cobra.Command {
 	addExits(root)
 	wrapHelp(root)
 	return root
-}
-
-// markdown is a value of -o for comments on pull requests.
-const markdown = "markdown"
-
-// formats are the values of -o; some commands have more.
-func formats(more []string) []string {
-	return append([]string{"table", "wide", "json", "yaml"}, more...)
-}
-
-func addOutputFlag(cmd *cobra.Command, output *string, more ...string) {
-	all := formats(more)
-	last := len(all) - 1
-	cmd.Flags().StringVarP(output, "output", "o", "table", strings.Join(all[:last], ", ")+" or "+all[last])
-	complete(cmd, "output", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func checkOutput(output string, more ...string) error {
-	if slices.Contains(formats(more), output) {
-		return nil
-	}
-	return usagef("-o: %q is not one of %s", output, strings.Join(formats(more), ", "))
 }

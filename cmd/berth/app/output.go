@@ -5,13 +5,64 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	yamlv3 "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
-// printObject prints an object as JSON or YAML.
+// Values of -o. markdown is for comments on pull requests, columns has the columns after it.
+const (
+	markdown = "markdown"
+	columns  = "custom-columns="
+)
+
+// formats are the values of -o that are no templates; some commands have more.
+func formats(more []string) []string {
+	return append([]string{"table", "wide", "json", "yaml", "name"}, more...)
+}
+
+// structured is true if a value of -o prints the object and not a text for people.
+func structured(output string) bool {
+	return output != "" && output != "table" && output != "wide" && output != markdown
+}
+
+func addOutputFlag(cmd *cobra.Command, output *string, more ...string) {
+	all := formats(more)
+	cmd.Flags().StringVarP(output, "output", "o", "table", strings.Join(all, ", ")+", "+columns+"…, go-template=… or jsonpath=…")
+	complete(cmd, "output", cobra.FixedCompletions(append(all, columns, "go-template=", "jsonpath="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+}
+
+// checkOutput checks a value of -o before the hub is asked.
+func checkOutput(output string, more ...string) error {
+	if slices.Contains(formats(more), output) {
+		return nil
+	}
+	if text, found := strings.CutPrefix(output, columns); found {
+		_, err := parseColumns(text)
+		return err
+	}
+	_, err := genericclioptions.NewKubeTemplatePrintFlags().ToPrinter(output)
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		return usagef("-o: %q is not one of %s, jsonpath=…, go-template=… and %s…", output, strings.Join(formats(more), ", "), columns)
+	}
+	if err != nil {
+		return usagef("-o: %w", err)
+	}
+	return nil
+}
+
+// printObject prints an object in one of the structured formats.
 func printObject(out io.Writer, format string, object any) error {
 	text, err := json.MarshalIndent(object, "", "  ")
 	if err == nil && format == "yaml" {
@@ -20,8 +71,102 @@ func printObject(out io.Writer, format string, object any) error {
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(append(bytes.TrimSpace(text), '\n'))
-	return err
+	if format == "json" || format == "yaml" {
+		_, err = out.Write(append(bytes.TrimSpace(text), '\n'))
+		return err
+	}
+	content := map[string]any{}
+	if err := json.Unmarshal(text, &content); err != nil {
+		return err
+	}
+	if format == "name" {
+		return printNames(out, items(content))
+	}
+	if text, found := strings.CutPrefix(format, columns); found {
+		return printColumns(out, text, items(content))
+	}
+	printer, err := genericclioptions.NewKubeTemplatePrintFlags().ToPrinter(format)
+	if err != nil {
+		return err
+	}
+	return printer.PrintObj(&unstructured.Unstructured{Object: content}, out)
+}
+
+// items are the entries of a printed list, or the object that is no list.
+func items(content map[string]any) []any {
+	for _, key := range []string{"placements", "changes", "clusters", "results"} {
+		if list, is := content[key].([]any); is {
+			return list
+		}
+	}
+	return []any{content}
+}
+
+// printNames prints the resources and names of entries, as kubectl does.
+func printNames(out io.Writer, entries []any) error {
+	for _, entry := range entries {
+		fields, _ := entry.(map[string]any)
+		_, placement, _ := strings.Cut(fmt.Sprint(fields["placement"]), "/")
+		revision, isChange := fields["revision"].(float64)
+		name := fmt.Sprintf("placement.%s/%s", v1alpha1.GroupName, placement)
+		switch {
+		case placement != "" && isChange:
+			name = fmt.Sprintf("placementchange.%s/%s", berthv1alpha1.GroupName, changes.Name(placement, int64(revision)))
+		case placement == "" && fields["name"] != nil:
+			name = fmt.Sprintf("managedcluster.%s/%s", v1alpha1.GroupName, fields["name"])
+		case placement == "":
+			return usagef("-o name: what the command prints has no names")
+		}
+		say(out, "%s\n", name)
+	}
+	return nil
+}
+
+type column struct {
+	heading string
+	path    *jsonpath.JSONPath
+}
+
+// parseColumns reads the text after custom-columns=, such as "PLACEMENT:.placement,N:.clusters".
+func parseColumns(text string) ([]column, error) {
+	var all []column
+	for part := range strings.SplitSeq(text, ",") {
+		heading, path, found := strings.Cut(part, ":")
+		c := column{heading, jsonpath.New(heading).AllowMissingKeys(true)}
+		if !found || heading == "" {
+			return nil, usagef("-o: %q is no column such as PLACEMENT:.placement", part)
+		}
+		if err := c.path.Parse("{" + strings.Trim(path, "{}") + "}"); err != nil {
+			return nil, usagef("-o: column %q: %w", part, err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+func printColumns(out io.Writer, text string, entries []any) error {
+	parsed, err := parseColumns(text)
+	if err != nil {
+		return err
+	}
+	t := &table{}
+	for _, c := range parsed {
+		t.heading = append(t.heading, c.heading)
+	}
+	for _, entry := range entries {
+		row := make([]cell, len(parsed))
+		for i, c := range parsed {
+			var value strings.Builder
+			if err := c.path.Execute(&value, entry); err != nil {
+				return fmt.Errorf("-o: column %q: %w", c.heading, err)
+			}
+			if row[i].text = value.String(); row[i].text == "" {
+				row[i].text = none
+			}
+		}
+		t.add(row...)
+	}
+	return t.print(out, false)
 }
 
 // yamlOf converts JSON to YAML. It quotes strings with control characters, because only quoted

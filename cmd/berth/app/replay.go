@@ -110,7 +110,7 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 		err = o.list(ctx, r, key, progress, out)
 	}
 	progress.stop()
-	if o.output == "table" || o.output == "wide" {
+	if !structured(o.output) {
 		sayDamage(cmd.ErrOrStderr(), r)
 		sayRemoved(cmd.ErrOrStderr(), r)
 	}
@@ -225,7 +225,7 @@ func readPart(r *recording.Reader) string {
 }
 
 func (o *replayOptions) printVerification(out io.Writer, v *verification) error {
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, v)
 	}
 	for _, m := range v.Differences {
@@ -296,7 +296,7 @@ func (o *replayOptions) runAt(ctx context.Context, r *recording.Reader, key type
 		return err
 	}
 	progress.stop()
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, report)
 	}
 	if d := moment.Recorded; d != nil {
@@ -405,7 +405,7 @@ func (c changeRow) repeats(next changeRow) bool {
 }
 
 func (o *replayOptions) printChanges(out io.Writer, rows []changeRow) error {
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, map[string]any{"changes": rows})
 	}
 	if len(rows) == 0 {

@@ -62,7 +62,7 @@ func (o *replayOptions) runCompare(ctx context.Context, r *recording.Reader, pro
 const maxCompared = 50
 
 func (o *replayOptions) printComparison(out io.Writer, c *replay.Comparison) error {
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, c)
 	}
 	more := c.Moves - c.RealMoves

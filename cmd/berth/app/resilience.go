@@ -165,7 +165,7 @@ const maxDomains = 20
 // printResilience prints the table of Placements, or the domains of each one.
 func printResilience(out io.Writer, format string, by resilience.Key, r *resilience.Report, one bool) error {
 	switch {
-	case format == "json" || format == "yaml":
+	case structured(format):
 		return printObject(out, format, r)
 	case format == markdown:
 		return printMarkdown(out, "Resilience by "+by.String(), resilienceTable(r), []string{resilienceSummary(r)})

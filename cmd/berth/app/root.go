@@ -129,6 +129,7 @@ func newRoot(o options, use, short string) *cobra.Command {
 		DisableSuggestions: true,
 	}
 	root.SetFlagErrorFunc(unknownFlag)
+	root.SetUsageFunc(usage)
 	return root
 }
 

@@ -293,7 +293,7 @@ func addAllFlag(cmd *cobra.Command, all *bool) {
 }
 
 func (s *simulation) print(out io.Writer, rows clusterRows, format string) error {
-	if format == "json" || format == "yaml" {
+	if structured(format) {
 		return printObject(out, format, s)
 	}
 	if format == markdown {

@@ -186,7 +186,7 @@ func sameStatus(a, b *placementStatus) bool {
 }
 
 func (o *statusOptions) print(out io.Writer, statuses []*placementStatus, one bool) error {
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		if one {
 			return printObject(out, o.output, statuses[0])
 		}

@@ -143,7 +143,7 @@ func usesOf(clusters []v1alpha1.ManagedCluster, pages []*v1alpha1.PlacementDecis
 
 func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 	wide := o.output == "wide"
-	if o.output == "json" || o.output == "yaml" {
+	if structured(o.output) {
 		return printObject(out, o.output, map[string]any{"clusters": uses})
 	}
 	if len(uses) == 0 {

@@ -19,7 +19,7 @@ func commandLinePage() string {
 		"Under `kubectl placement` the same commands exist, with the same flags: " + shared() + ".\n")
 	root := app.NewCommand()
 	common := commonFlags(root)
-	page.WriteString("\nFlags of several commands, which list their names only" + groupsText() + ":\n\n```text\n" + usages(slices.Collect(maps.Values(common))) + "```\n")
+	page.WriteString("\nFlags of several commands, which list their names only" + groupsText() + ":\n\n```text\n" + usages(described(common)) + "```\n")
 	describe(&page, root, "", common)
 	return page.String()
 }
@@ -54,19 +54,30 @@ func withoutRepeated(text string) string {
 
 // flagGroups are flags that commands have together, by the name of the group.
 var flagGroups = []struct {
-	name  string
+	name string
+	// of begins the list of the flags.
+	of    string
 	flags []string
 }{
-	{"act flags", []string{"comment", "dry-run", "yes"}},
-	{"hub flags", []string{"as", "as-group", "context", "kubeconfig"}},
+	{"act flags", "", []string{"comment", "dry-run", "yes"}},
+	{"hub flags", "kubectl's ", hubFlags},
 }
+
+// hubFlags are those of kubectl about the connection to the hub and its user.
+var hubFlags = strings.Fields("as as-group as-uid as-user-extra certificate-authority client-certificate client-key context disable-compression " +
+	"insecure-skip-tls-verify kubeconfig proxy-url request-timeout server tls-server-name token user")
 
 func groupsText() string {
 	var text strings.Builder
 	for _, group := range flagGroups {
-		fmt.Fprintf(&text, "; *%s* are `--%s`", group.name, strings.Join(group.flags, "`, `--"))
+		fmt.Fprintf(&text, "; *%s* are %s`--%s`", group.name, group.of, strings.Join(group.flags, "`, `--"))
 	}
 	return text.String()
+}
+
+// described are the flags without those that kubectl describes.
+func described(common map[string]*pflag.Flag) []*pflag.Flag {
+	return slices.DeleteFunc(slices.Collect(maps.Values(common)), func(f *pflag.Flag) bool { return slices.Contains(hubFlags, f.Name) })
 }
 
 // groupOf returns the group of a flag of a command that has all flags of the group; first is true
