@@ -235,7 +235,7 @@ func notes(c *simulator.Comparison, wide bool) []string {
 
 // changeTable has one line for each Placement.
 func changeTable(c *simulator.Comparison, wide bool) *table {
-	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "CHANGE", "BEFORE", "AFTER", "ADDED", "REMOVED", "PAGES", "CONDITIONS"}}
+	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "CHANGE", "BEFORE", "AFTER", "ADDED", "REMOVED", "PAGES", "CONDITIONS"}, whole: wide}
 	if wide {
 		t.heading = append(t.heading, "APPROVAL")
 	}

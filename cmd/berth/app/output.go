@@ -149,7 +149,7 @@ func printColumns(out io.Writer, text string, entries []any) error {
 	if err != nil {
 		return err
 	}
-	t := &table{}
+	t := &table{whole: true}
 	for _, c := range parsed {
 		t.heading = append(t.heading, c.heading)
 	}

@@ -268,7 +268,7 @@ func printDomains(out io.Writer, p *resilience.Placement, wide bool) error {
 		shown = shown[:min(len(shown), maxDomains)]
 	}
 	if len(shown) > 0 {
-		t := &table{indent: "  ", heading: []string{"DOMAIN", "CLUSTERS", "LOST", "REPLACED", "MORE REMOVED", "MISSING", "SATISFIED", "WHY"}}
+		t := &table{indent: "  ", heading: []string{"DOMAIN", "CLUSTERS", "LOST", "REPLACED", "MORE REMOVED", "MISSING", "SATISFIED", "WHY"}, whole: wide}
 		for _, l := range shown {
 			colour := green
 			if !l.Satisfied {

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // colourful is true if the output may have colours: on a terminal that supports them, unless
@@ -32,30 +35,41 @@ type table struct {
 	indent  string
 	heading []string
 	rows    [][]cell
+	// whole is true if the user asked for all there is: then a terminal is no reason to leave out
+	// anything.
+	whole bool
 }
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// columnGap and minColumn have kubectl's values. minColumn includes the gap.
+// columnGap and minColumn have kubectl's values. minColumn includes the gap. No column is cut to
+// less than minText or its heading.
 const (
 	columnGap = 3
 	minColumn = 6
+	minText   = 10
 )
 
+// print prints the table. On a terminal it leaves out empty columns and fits the others into the
+// width.
 func (t *table) print(out io.Writer, colours bool) error {
 	heading := make([]cell, len(t.heading))
 	for i, text := range t.heading {
 		heading[i].text = text
 	}
-	rows := append([][]cell{heading}, t.rows...)
-	widths := make([]int, len(heading))
-	for _, row := range rows {
-		for i := range row {
-			row[i].text = oneLine(row[i].text)
-			c := row[i]
-			widths[i] = max(widths[i], minColumn, utf8.RuneCountInString(c.text)+columnGap)
+	rows := [][]cell{heading}
+	for _, row := range t.rows {
+		escaped := slices.Clone(row)
+		for i := range escaped {
+			escaped[i].text = oneLine(escaped[i].text)
 		}
+		rows = append(rows, escaped)
 	}
+	if width := terminalWidth(out); width > 0 && !t.whole {
+		rows = withoutEmpty(rows)
+		fit(rows, width-len(t.indent))
+	}
+	widths := widthsOf(rows)
 	for _, row := range rows {
 		var line strings.Builder
 		line.WriteString(t.indent)
@@ -66,7 +80,7 @@ func (t *table) print(out io.Writer, colours bool) error {
 			}
 			line.WriteString(text)
 			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)))
+				line.WriteString(strings.Repeat(" ", max(minColumn, widths[i]+columnGap)-utf8.RuneCountInString(c.text)))
 			}
 		}
 		// The cells are escaped; the colours must not be.
@@ -75,6 +89,81 @@ func (t *table) print(out io.Writer, colours bool) error {
 		}
 	}
 	return nil
+}
+
+// widthsOf returns the longest text of each column.
+func widthsOf(rows [][]cell) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	return widths
+}
+
+// withoutEmpty removes the columns that have no value in any row, but not the first column.
+func withoutEmpty(rows [][]cell) [][]cell {
+	kept := make([][]cell, len(rows))
+	for i := range rows[0] {
+		empty := len(rows) > 1 && i > 0
+		for _, row := range rows[1:] {
+			empty = empty && slices.Contains([]string{"", "-", none}, row[i].text)
+		}
+		for at, row := range rows {
+			if !empty {
+				kept[at] = append(kept[at], row[i])
+			}
+		}
+	}
+	return kept
+}
+
+// names are the headings of columns that are never cut, because users copy what they have.
+var names = []string{"NAMESPACE", "PLACEMENT", "CLUSTER"}
+
+// fit cuts the longest texts until the lines are no longer than width, if that is possible. Those
+// are the least important: reasons and lists.
+func fit(rows [][]cell, width int) {
+	widths := widthsOf(rows)
+	over := -width
+	for i, w := range widths {
+		if over += w; i < len(widths)-1 {
+			over += max(minColumn-w, columnGap)
+		}
+	}
+	for ; over > 0; over-- {
+		longest := -1
+		for i, w := range widths {
+			if w > max(minText, utf8.RuneCountInString(rows[0][i].text)) && !slices.Contains(names, rows[0][i].text) && (longest < 0 || w >= widths[longest]) {
+				longest = i
+			}
+		}
+		if longest < 0 {
+			break
+		}
+		widths[longest]--
+	}
+	for _, row := range rows {
+		for i, c := range row {
+			if runes := []rune(c.text); len(runes) > widths[i] {
+				row[i].text = string(runes[:widths[i]-1]) + "…"
+			}
+		}
+	}
+}
+
+// terminalWidth is the number of columns of a terminal; 0 if the stream is none.
+func terminalWidth(stream any) int {
+	if w, ok := stream.(*escapingWriter); ok {
+		stream = w.out
+	}
+	if file, ok := stream.(*os.File); ok {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
 }
 
 // When progress is shown first, and the interval after that.

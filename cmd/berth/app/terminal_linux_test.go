@@ -64,3 +64,36 @@ func TestColourful(t *testing.T) {
 		})
 	}
 }
+
+// TestTableFitsTheTerminal: on a terminal, empty columns are left out and long texts are cut.
+func TestTableFitsTheTerminal(t *testing.T) {
+	for name, tc := range map[string]struct {
+		columns uint16
+		whole   bool
+		want    string
+	}{
+		"wide":   {100, false, "NAME   CAUSE             MESSAGE\nweb    Placement: spec   all is well with it\ndb     <none>            no cluster\n"},
+		"narrow": {38, false, "NAME   CAUSE            MESSAGE\nweb    Placement: sp…   all is well w…\ndb     <none>           no cluster\n"},
+		"tiny":   {12, false, "NAME   CAUSE        MESSAGE\nweb    Placement…   all is we…\ndb     <none>       no cluster\n"},
+		"whole":  {12, true, "NAME   NONE     CAUSE             MESSAGE\nweb    <none>   Placement: spec   all is well with it\ndb              <none>            no cluster\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			terminal, screen := newTerminal(t)
+			size := [4]uint16{24, tc.columns}
+			if _, _, failure := syscall.Syscall(syscall.SYS_IOCTL, screen.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); failure != 0 {
+				t.Fatal(failure)
+			}
+			list := &table{heading: []string{"NAME", "NONE", "CAUSE", "MESSAGE"}, whole: tc.whole}
+			list.add(cell{text: "web"}, cell{text: none}, cell{text: "Placement: spec"}, cell{text: "all is well with it"})
+			list.add(cell{text: "db"}, cell{}, cell{text: none}, cell{text: "no cluster"})
+			if err := list.print(terminal, false); err != nil {
+				t.Fatal(err)
+			}
+			part := make([]byte, 4096)
+			n, err := screen.Read(part)
+			if got := strings.ReplaceAll(string(part[:n]), "\r\n", "\n"); err != nil || got != tc.want {
+				t.Errorf("%v, got\n%s\nwant\n%s", err, got, tc.want)
+			}
+		})
+	}
+}

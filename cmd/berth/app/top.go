@@ -150,7 +150,7 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 		err := say(out, "No clusters found.\n")
 		return err
 	}
-	t := &table{heading: []string{"CLUSTER", "DECISIONS", "ALLOCATABLE CPU", "OF CAPACITY", "ALLOCATABLE MEMORY", "OF CAPACITY", "USED BY"}}
+	t := &table{heading: []string{"CLUSTER", "DECISIONS", "ALLOCATABLE CPU", "OF CAPACITY", "ALLOCATABLE MEMORY", "OF CAPACITY", "USED BY"}, whole: wide}
 	if wide {
 		t.heading = slices.Insert(t.heading, 1, "SET", "TAINTS")
 	}

@@ -84,7 +84,7 @@ func printReport(out io.Writer, r *simulator.Report, rows clusterRows, wide bool
 // printMoving prints the state of the clusters that a change in steps adds and removes: of those
 // asked for if there are verdicts on some only.
 func printMoving(out io.Writer, r *simulator.Report, wide bool) {
-	t := &table{indent: "  ", heading: []string{"MOVING", "STATE"}}
+	t := &table{indent: "  ", heading: []string{"MOVING", "STATE"}, whole: wide}
 	left := 0
 	for _, m := range r.Pending.Moving {
 		asked := slices.ContainsFunc(r.Verdicts, func(v framework.ClusterVerdict) bool { return v.Cluster == m.Cluster })
@@ -229,7 +229,7 @@ func printCondition(out io.Writer, c simulator.Condition) {
 }
 
 func verdictTable(r *simulator.Report, verdicts []framework.ClusterVerdict, wide bool) *table {
-	t := &table{indent: "  ", heading: []string{"CLUSTER", "SELECTED", "SCORE", "RANK", "CUT", "WHY", "WOULD BE SELECTED WITH"}}
+	t := &table{indent: "  ", heading: []string{"CLUSTER", "SELECTED", "SCORE", "RANK", "CUT", "WHY", "WOULD BE SELECTED WITH"}, whole: wide}
 	if wide {
 		t.heading = slices.Insert(t.heading, 3, "SCORES")
 	}
