@@ -76,7 +76,7 @@ var features = []Feature{
 	},
 	{
 		Name: "Reports", Stage: Beta, MayChange: "flags, and the names of claims", Docs: "report.md",
-		Commands: []string{"report"},
+		Commands: []string{"add-cluster", "report"},
 	},
 	{
 		Name: "Open Cluster Management's flags", Stage: Beta, MayChange: "the flags, with OCM's", Docs: "coming-from.md",

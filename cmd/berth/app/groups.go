@@ -16,7 +16,7 @@ var groups = []struct {
 	{"look", "Look at clusters, decisions and changes:", []string{"explain", "explore", "history", "replay", "resilience", "status", "top"}},
 	{"try", "Try a change without making it:", []string{"diff", "queues", "simulate"}},
 	{"act", "Act on Placements and clusters:", []string{"approve", "drain", "evict", "pin", "reject", "resume", "suspend", "undo", "undrain", "unpin"}},
-	{"run", "Run Berth:", []string{"argocd-clusters", "controller", "generator", "placement", "report", "up"}},
+	{"run", "Run Berth:", []string{"add-cluster", "argocd-clusters", "controller", "generator", "placement", "report", "up"}},
 }
 
 // addGroups divides the help of a command line into groups.

@@ -36,12 +36,11 @@ status.allocatable, status.capacity, status.clusterClaims, status.version and th
 A failed probe is repeated once. After --failure-threshold failures in a row the condition changes: to Unknown if the member does not
 respond, and to False if it reports that it is not ready. Its message has the error. The other fields then stay.
 
-report also renews the Lease managed-cluster-lease in the namespace with the ManagedCluster's name, once per spec.leaseDurationSeconds
-of the ManagedCluster. The namespace must exist. If the renewals stop for five periods, the controller sets the condition to Unknown.
+report also renews the Lease managed-cluster-lease in the namespace with the ManagedCluster's name, which must exist. If that stops, the
+controller sets the condition to Unknown.
 
 With --members-from-secrets one reporter serves many members. It follows the Secrets of that namespace with the label
-berth.dev/member. The label's value is the name of the ManagedCluster (default: the Secret's name), and the key kubeconfig has the
-member's kubeconfig. It also follows the cluster secrets of Argo CD. It reads no files and runs no programs that a Secret names.
+berth.dev/member, which add-cluster makes, and the cluster secrets of Argo CD. It reads no files and runs no programs that a Secret names.
 
 With --once it makes one report. If the member does not respond, it changes nothing and exits with code 1. It renews a Lease that exists,
 but creates none.`,

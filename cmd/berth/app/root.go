@@ -46,6 +46,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 	root := newRoot(o, "berth", "Berth selects clusters for Placements and keeps the published decisions up to date")
 	root.AddCommand(verbs(o)...)
 	root.AddCommand(
+		newAddClusterCommand(),
 		newArgoCDClustersCommand(),
 		newControllerCommand(o.plugins),
 		newExploreCommand(o.plugins),

@@ -24,7 +24,7 @@ func TestSharedVerbs(t *testing.T) {
 		return all
 	}
 	plugin, berth := flags(NewKubectlCommand()), flags(NewCommand())
-	for _, own := range []string{"argocd-clusters", "controller", "explore", "generator", "placement", "queues", "replay", "report", "up"} {
+	for _, own := range []string{"add-cluster", "argocd-clusters", "controller", "explore", "generator", "placement", "queues", "replay", "report", "up"} {
 		delete(berth, own)
 	}
 	if diff := cmp.Diff(berth, plugin); diff != "" {

@@ -100,12 +100,25 @@ const reported = "True ManagedClusterAvailable: "
 
 // checks look at what the blocks of a section did.
 var checks = map[string]func(ctx context.Context){
-	"One cluster": func(ctx context.Context) {
-		Eventually(available(ctx, "paris")).Should(HavePrefix(reported))
-	},
-	"Many clusters with one reporter": func(ctx context.Context) {
-		Eventually(available(ctx, "rome")).Should(HavePrefix(reported))
-		Eventually(available(ctx, "oslo")).Should(HavePrefix(reported))
+	"Clusters with a kubeconfig": func(ctx context.Context) {
+		for _, name := range []string{"paris", "rome", "oslo"} {
+			Eventually(available(ctx, name)).Should(HavePrefix(reported))
+		}
+
+		By("adding one again, and one with mistakes")
+		add := func(words string) string {
+			out, err := start(ctx, "berth add-cluster "+words+" --member-kubeconfig paris.kubeconfig --members-from-secrets members").CombinedOutput()
+			if err != nil {
+				return err.Error() + ": " + string(out)
+			}
+			return string(out)
+		}
+		Expect(add("paris")).To(HavePrefix("Namespace paris unchanged\nNamespace members unchanged\nManagedCluster paris unchanged\nSecret members/paris unchanged\n"))
+		Expect(add("lyon --set default --dry-run")).To(Equal("Namespace lyon created (dry run)\nNamespace members unchanged (dry run)\n" +
+			"ManagedCluster lyon created (dry run)\nSecret members/lyon created (dry run)\n"))
+		Expect(add("lyon --set nobody")).To(Equal("exit status 1: berth: there is no ManagedClusterSet nobody: create it first\n"))
+		Expect(add("lyon --as eve")).To(HavePrefix("exit status 1: berth: "))
+		Expect(hub.Kubectl(ctx, "get", "managedclusters", "-o", "name")).NotTo(ContainSubstring("lyon"))
 	},
 	"Open Cluster Management's agent": func(ctx context.Context) {
 		request := &certificatesv1.CertificateSigningRequest{}
@@ -129,7 +142,7 @@ var checks = map[string]func(ctx context.Context){
 		Expect(available(ctx, "edge1")()).To(HavePrefix("True Told: "))
 	},
 	"Cluster sets": func(ctx context.Context) {
-		// Nobody reports paris any more.
+		// The clusters of the first section are not reported any more.
 		Eventually(func() string {
 			return hub.Kubectl(ctx, "get", "placementdecisions", "-n", "shop", "-o", "jsonpath={.items[*].status.decisions[*].clusterName}")
 		}).Should(Or(Equal("berlin edge1 paris"), Equal("berlin edge1")))
