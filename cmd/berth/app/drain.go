@@ -84,24 +84,17 @@ func (o *drainOptions) finish(cmd *cobra.Command) *cobra.Command {
 
 func (o *drainOptions) run(cmd *cobra.Command, args []string) error {
 	ctx := cmd.Context()
-	selector, err := labels.Parse(o.selector)
-	if err != nil || len(args) == 0 && selector.Empty() {
-		return usagef("--selector: %q is no selector of labels such as rack=r7: %w", o.selector, cmp.Or(err, errors.New("it is empty")))
-	}
-	names := []string{""}
-	if len(args) == 1 {
-		if names[0], err = clusterName("", args[0]); err != nil {
-			return err
-		}
+	selector, err := o.parseSelector(len(args) == 0)
+	if err != nil {
+		return err
 	}
 	hub, _, err := o.hub.connect()
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 {
-		if names, err = selected(ctx, hub, selector); err != nil {
-			return err
-		}
+	names, err := clustersOf(ctx, hub, args, selector)
+	if err != nil {
+		return err
 	}
 	prepared, nothing, err := o.prepareAll(ctx, hub, names)
 	if err != nil {
@@ -123,6 +116,27 @@ func (o *drainOptions) run(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return waitDrained(ctx, hub, names, users, cmd.OutOrStdout())
+}
+
+// parseSelector reads -l, which must select something if it is required.
+func (o *drainOptions) parseSelector(required bool) (labels.Selector, error) {
+	selector, err := labels.Parse(o.selector)
+	if err == nil && required && selector.Empty() {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, usagef("--selector: %q is no selector of labels such as rack=r7: %w", o.selector, err)
+	}
+	return selector, nil
+}
+
+// clustersOf returns the cluster that the argument names or, without one, those that match.
+func clustersOf(ctx context.Context, hub client.Client, args []string, selector labels.Selector) ([]string, error) {
+	if len(args) == 0 {
+		return selected(ctx, hub, selector)
+	}
+	name, err := clusterName("", args[0])
+	return []string{name}, err
 }
 
 // selected returns the names of the clusters that a selector matches.

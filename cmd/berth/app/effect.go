@@ -30,7 +30,7 @@ const unseenHelp = `Without permission to list the fleet it does not show the ch
 
 // addFlags adds the flags but -n.
 func (o *effectOptions) addFlags(cmd *cobra.Command) {
-	o.actFlags.add(cmd)
+	o.add(cmd)
 	o.hub.add(cmd)
 	o.simulation.add(cmd)
 }
