@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -145,16 +146,32 @@ func apply(t *rapid.T, o Objects, cluster, flips string) Objects {
 			key, effect, _ := strings.Cut(rest, ":")
 			key, value, _ := strings.Cut(key, "=")
 			pl.Spec.Tolerations = append(pl.Spec.Tolerations, v1alpha1.Toleration{Key: key, Value: value, Operator: v1alpha1.TolerationOpEqual, Effect: v1alpha1.TaintEffect(effect)})
-		case word == "label":
-			c.Labels[name] = value
-		case word == "claim":
-			claims[name] = value
+		case word == "without":
+			words := strings.Fields(rest)
+			at := 0
+			if len(words) > 2 {
+				if _, err := fmt.Sscanf(words[3], "predicates[%d]", &at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			selector, have := &pl.Spec.Predicates[at].RequiredClusterSelector, c.Labels
+			requirements := &selector.LabelSelector.MatchExpressions
+			if words[0] == "claim" {
+				requirements, have = &selector.ClaimSelector.MatchExpressions, claims
+			}
+			*requirements = slices.DeleteFunc(*requirements, func(r metav1.LabelSelectorRequirement) bool {
+				one, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r}})
+				return err == nil && r.Key == words[1] && !one.Matches(labels.Set(have))
+			})
+		case word == "cluster" && strings.HasPrefix(rest, "label "):
+			c.Labels[strings.TrimPrefix(name, "label ")] = value
+		case word == "cluster":
+			claims[strings.TrimPrefix(name, "claim ")] = value
 		case word == "no":
-			kind, name, _ := strings.Cut(rest, " ")
-			if kind == "label" {
+			if name, is := strings.CutPrefix(rest, "cluster label "); is {
 				delete(c.Labels, name)
 			} else {
-				delete(claims, name)
+				delete(claims, strings.TrimPrefix(rest, "cluster claim "))
 			}
 		case word == "numberOfClusters":
 			n, err := strconv.ParseInt(rest, 10, 32)

@@ -148,9 +148,10 @@ func (r *Decision) excludedBySpread(i int, blocked func(i int) (why string, lack
 }
 
 // selectedWith returns the first change that gets a cluster selected: a higher score, then the
-// relaxations of the filters, also with a higher score, then a higher numberOfClusters. It is empty
-// if none does. A higher score is no advice if a spread constraint excludes the cluster: it would
-// only push another cluster out.
+// relaxations of the filters, also with a higher score, then a higher numberOfClusters. Changes
+// that the author of the Placement can make come before those of the cluster. It is empty if none
+// does. A higher score is no advice if a spread constraint excludes the cluster: it would only push
+// another cluster out.
 func (s *Decider) selectedWith(ctx context.Context, r *Decision, cluster *framework.Cluster) string {
 	i := slices.IndexFunc(r.Feasible, func(c *framework.Cluster) bool { return c.Index == cluster.Index })
 	if i < 0 || r.excludedBySpread(i, r.spreadBlocks(r.selectedIndexes())) == "" {
@@ -158,32 +159,41 @@ func (s *Decider) selectedWith(ctx context.Context, r *Decision, cluster *framew
 			return text
 		}
 	}
-	for _, p := range r.Profile.Filter {
-		relaxer, ok := p.(framework.Relaxer)
-		if !ok {
-			continue
-		}
-		for _, change := range relax(ctx, r, p, relaxer, cluster) {
-			if text, ok := s.tryRelaxation(ctx, r, cluster, change, p); ok {
-				return text
+	for _, wanted := range []func(framework.Relaxation) bool{byAuthor, func(framework.Relaxation) bool { return true }} {
+		for _, p := range r.Profile.Filter {
+			for _, change := range relax(ctx, r, p, cluster, wanted) {
+				if text, ok := s.tryRelaxation(ctx, r, cluster, change, p, wanted); ok {
+					return text
+				}
 			}
 		}
 	}
 	return s.tryNumberOfClusters(ctx, r, cluster)
 }
 
-// relax returns the changes that a filter suggests.
-func relax(ctx context.Context, r *Decision, p framework.Plugin, relaxer framework.Relaxer, cluster *framework.Cluster) (changes []framework.Relaxation) {
+// byAuthor reports whether the author of the Placement can make a change.
+func byAuthor(change framework.Relaxation) bool {
+	return change.Cluster == nil && len(change.WithoutPeers) == 0
+}
+
+// relax returns the wanted changes that a filter suggests.
+func relax(ctx context.Context, r *Decision, p framework.Plugin, cluster *framework.Cluster, wanted func(framework.Relaxation) bool) (changes []framework.Relaxation) {
+	relaxer, ok := p.(framework.Relaxer)
+	if !ok {
+		return nil
+	}
 	plugins.Call(ctx, "Relax", p, func() *framework.Status {
 		changes = relaxer.Relax(ctx, r.State, r.Snapshot.Subject.Placement, cluster)
 		return nil
 	})
-	return changes
+	return slices.DeleteFunc(changes, func(change framework.Relaxation) bool { return !wanted(change) })
 }
 
 // tryRelaxation decides with one relaxation and, if other filters still exclude the cluster, also
-// with theirs.
-func (s *Decider) tryRelaxation(ctx context.Context, r *Decision, cluster *framework.Cluster, change framework.Relaxation, by framework.FilterPlugin) (string, bool) {
+// with theirs that are wanted.
+func (s *Decider) tryRelaxation(
+	ctx context.Context, r *Decision, cluster *framework.Cluster, change framework.Relaxation, by framework.FilterPlugin, wanted func(framework.Relaxation) bool,
+) (string, bool) {
 	snapshot := r.Snapshot
 	if change.Placement != nil {
 		snapshot = snapshot.WithPlacement(change.Placement)
@@ -208,15 +218,14 @@ func (s *Decider) tryRelaxation(ctx context.Context, r *Decision, cluster *frame
 		return change.Text + " and " + more, true
 	}
 	for _, p := range r.Profile.Filter {
-		relaxer, ok := p.(framework.Relaxer)
-		if !ok || p.Name() == by.Name() {
+		if p.Name() == by.Name() {
 			continue
 		}
-		for _, next := range relax(ctx, trial, p, relaxer, cluster) {
+		for _, next := range relax(ctx, trial, p, cluster, wanted) {
 			if next.Text == "" || by.Name() > p.Name() {
 				continue
 			}
-			if more, ok := s.tryRelaxation(ctx, trial, cluster, next, p); ok {
+			if more, ok := s.tryRelaxation(ctx, trial, cluster, next, p, wanted); ok {
 				return change.Text + " and " + more, true
 			}
 		}
