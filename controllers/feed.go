@@ -23,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -215,4 +216,12 @@ func (f *feed) WaitForSync(ctx context.Context) error {
 	f.onSynced()
 	f.synced.Store(true)
 	return nil
+}
+
+// warn returns what is probably a mistake in a Placement, once the fleet is known.
+func (f *feed) warn(pl *v1alpha1.Placement) []string {
+	if !f.synced.Load() {
+		return nil
+	}
+	return decide.Warnings(f.inventory.SnapshotOfNew(pl, f.clock(), nil))
 }

@@ -244,7 +244,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		m.records = recordDecisions(mgr, inv, decides, o)
 		r.Records, decides.WriteRecordsBefore = m.records, r.writeBefore
 	}
-	if err := addValidation(mgr, decides, served.ownKinds, o); err != nil {
+	if err := addValidation(mgr, decides, placements.warn, served.ownKinds, o); err != nil {
 		return err
 	}
 	placements.onSynced = func() { placements.start(ctx, decides, recorder) }
@@ -310,7 +310,7 @@ func inventoryOptions(loops []string, o Options) (inventory.Options, *recording.
 }
 
 // addValidation registers the validating webhooks, if webhooks are served.
-func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, ownKinds bool, o Options) error {
+func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, warn validation.Warn, ownKinds bool, o Options) error {
 	if o.Webhooks == nil {
 		return nil
 	}
@@ -318,7 +318,7 @@ func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, ownKinds bool
 	if ownKinds {
 		hub = mgr.GetCache()
 	}
-	return validation.Register(mgr.GetWebhookServer(), decides.Validate, decides.ValidatePolicy, hub)
+	return validation.Register(mgr.GetWebhookServer(), decides.Validate, decides.ValidatePolicy, warn, hub)
 }
 
 // addOwnKinds sets up the status of DisruptionPolicies and PlacementEvictions, and the watches of

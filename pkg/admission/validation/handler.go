@@ -54,13 +54,19 @@ type Validate func(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 // ValidatePolicy returns the mistakes of a SelectionPolicy, as Scheduler.ValidatePolicy does.
 type ValidatePolicy func(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList
 
+// Warn returns what is probably a mistake in a valid Placement, as decide.Warnings does. It is
+// called from several goroutines at once.
+type Warn func(pl *v1alpha1.Placement) []string
+
 // Register registers the handlers with a server. hub reads Placements and SelectionPolicies, from a
-// cache, to warn about policies that are not required; with nil there are no such warnings.
-func Register(server webhook.Server, validate Validate, validatePolicy ValidatePolicy, hub client.Reader) error {
+// cache, to warn about policies that are not required; with nil there are no such warnings. warn
+// may be nil.
+func Register(server webhook.Server, validate Validate, validatePolicy ValidatePolicy, warn Warn, hub client.Reader) error {
 	if validate == nil || validatePolicy == nil {
 		return errors.New("registering the validation handlers: no function to validate Placements or SelectionPolicies")
 	}
 	validator := newValidator(validate, validatePolicy, hub)
+	validator.warn = warn
 	server.Register(validatePath, admission.LimitRequests(maxRequests, requestTime, &webhook.Admission{Handler: validator}))
 	server.Register(statusPath, admission.LimitRequests(maxRequests, requestTime, &webhook.Admission{Handler: statusWarner{}}))
 	return nil
@@ -70,10 +76,11 @@ func Register(server webhook.Server, validate Validate, validatePolicy ValidateP
 // +kubebuilder:webhook:mutating=false,name=validate.berth.dev,path=/validate,groups=cluster.open-cluster-management.io;berth.dev,versions=*,resources=placements;managedclustersets;selectionpolicies,verbs=create;update,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
 // validator refuses Placements, SelectionPolicies and ManagedClusterSets with mistakes. It warns
-// about a SelectionPolicy that its Placement does not require.
+// about probable mistakes, and about a SelectionPolicy that its Placement does not require.
 type validator struct {
 	validate       Validate
 	validatePolicy ValidatePolicy
+	warn           Warn
 	hub            client.Reader
 	// turns are those of namespaces: one with many requests does not delay those of others.
 	turns turns.Turns
@@ -127,7 +134,12 @@ func (v *validator) placement(ctx context.Context, request *admissionv1.Admissio
 		return nil, nil, err
 	}
 	mistakes, err := validateInTurn(ctx, &v.turns, request.Namespace, v.validate, object, old)
-	return mistakes, v.placementWarnings(ctx, object, request.Namespace), err
+	warnings := v.placementWarnings(ctx, object, request.Namespace)
+	if v.warn != nil && len(mistakes) == 0 && err == nil {
+		object.Namespace = request.Namespace
+		warnings = append(warnings, v.warn(object)...)
+	}
+	return mistakes, warnings, err
 }
 
 // placementWarnings warns about a SelectionPolicy that the Placement does not require.

@@ -127,6 +127,27 @@ func TestRequiredPolicyWarnings(t *testing.T) {
 	}
 }
 
+// TestProbableMistakes: a valid Placement is warned about when its spec is written.
+func TestProbableMistakes(t *testing.T) {
+	const object = `{"metadata":{"name":"p"},"spec":{"clusterSets":["s"]}}`
+	for name, tc := range map[string]struct{ object, old, want string }{
+		"new":       {object, "", "ns1/p: odd"},
+		"edited":    {object, `{"spec":{}}`, "ns1/p: odd"},
+		"unchanged": {object, object, ""},
+		"invalid":   {`{"spec":{"clusterSets":["x"]}}`, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newValidator(unknownSets, groupsInvalid, nil)
+			v.warn = func(pl *v1alpha1.Placement) []string { return []string{pl.Namespace + "/" + pl.Name + ": odd"} }
+			r := request("placements", tc.object, tc.old)
+			r.Namespace = "ns1"
+			if got := strings.Join(v.Handle(t.Context(), r).Warnings, "\n"); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestIgnoredRequests: a subresource, or another operation than those of the rules, is allowed
 // without being read.
 func TestIgnoredRequests(t *testing.T) {
@@ -166,10 +187,10 @@ func (h handlers) WebhookMux() *http.ServeMux                 { return nil }
 
 func TestRegister(t *testing.T) {
 	server := handlers{}
-	if err := Register(server, nil, nil, nil); err == nil || len(server) > 0 {
+	if err := Register(server, nil, nil, nil, nil); err == nil || len(server) > 0 {
 		t.Errorf("without a function: %v, %d handlers", err, len(server))
 	}
-	if err := Register(server, unknownSets, groupsInvalid, nil); err != nil {
+	if err := Register(server, unknownSets, groupsInvalid, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := slices.Sorted(maps.Keys(server)); !slices.Equal(got, []string{"/validate", "/warn-status"}) {
