@@ -218,10 +218,12 @@ func (f *feed) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// warn returns what is probably a mistake in a Placement, once the fleet is known.
+// warn returns what is probably a mistake in a Placement. It compares it with the fleet when that
+// is known.
 func (f *feed) warn(pl *v1alpha1.Placement) []string {
-	if !f.synced.Load() {
-		return nil
+	snapshot := &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}
+	if f.synced.Load() {
+		snapshot = f.inventory.SnapshotOfNew(pl, f.clock(), nil)
 	}
-	return decide.Warnings(f.inventory.SnapshotOfNew(pl, f.clock(), nil))
+	return decide.Warnings(snapshot)
 }

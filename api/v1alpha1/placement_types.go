@@ -88,7 +88,7 @@ type PlacementSpec struct {
 	// Score.
 	// +optional
 	// +kubebuilder:default="1m"
-	// +kubebuilder:validation:Pattern=`^[0-9]+[hms]$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[0-9]+[hms]$')`,message=`must be a whole number with h, m or s, such as 30s`
 	ScoreRateLimit string `json:"scoreRateLimit,omitempty"`
 }
 
@@ -251,7 +251,7 @@ type SpreadPolicy struct {
 type SpreadConstraintsTerm struct {
 	// topologyKey is the label or claim whose values are the domains.
 	// +required
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$')`,message=`must be a name of letters, digits, '-', '_' and '.', with an optional prefix as in example.com/name`
 	// +kubebuilder:validation:MaxLength=316
 	TopologyKey string `json:"topologyKey"`
 
@@ -300,7 +300,7 @@ type Toleration struct {
 	// key is the taint key to match. If empty, which requires operator Exists, it matches every
 	// key.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')`,message=`must be a name of letters, digits, '-', '_' and '.', with an optional prefix as in example.com/name`
 	// +kubebuilder:validation:MaxLength=316
 	Key string `json:"key,omitempty"`
 
@@ -357,7 +357,7 @@ type GroupStrategy struct {
 	// divided into several of the same name.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int || self.matches(r'^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$')`,message=`must be a number from 1, or a percentage from 1% to 100%`
 	// +kubebuilder:default="100%"
 	ClustersPerDecisionGroup intstr.IntOrString `json:"clustersPerDecisionGroup,omitzero"`
 }
@@ -370,7 +370,8 @@ const DefaultClustersPerDecisionGroup = "100%"
 type DecisionGroup struct {
 	// groupName is the value of the label decision-group-name on the group's PlacementDecisions.
 	// +required
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$')`,message=`must have 2 to 63 letters, digits, '-', '_' and '.', and begin and end with a letter or digit`
+	// +kubebuilder:validation:MaxLength=63
 	GroupName string `json:"groupName"`
 
 	// groupClusterSelector selects the clusters of the group among the selected ones.

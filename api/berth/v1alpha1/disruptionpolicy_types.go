@@ -198,7 +198,7 @@ type ReadinessRequirement struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`must have lower-case letters, digits and '-', and begin and end with a letter or digit`
 	Source string `json:"source"`
 
 	// selector selects objects of the source by label; absent or {} selects all. Example:
@@ -211,7 +211,7 @@ type ReadinessRequirement struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')`,message=`must be a name of letters, digits, '-', '_' and '.', with an optional prefix as in example.com/name`
 	PlacementLabel string `json:"placementLabel,omitempty"`
 }
 
@@ -246,14 +246,14 @@ type RecurringWindow struct {
 	// +required
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^\S+( +\S+){4}$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^\S+( +\S+){4}$')`,message=`must have the five fields of cron, such as 0 22 * * 1-5`
 	Schedule string `json:"schedule"`
 
 	// duration is the time for which the window stays open, for example "90m" or "4h". It may be
 	// longer than the time until the next opening.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(h|m|s))+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]+(\.[0-9]+)?(h|m|s))+$')`,message=`must be a time such as 90m or 4h30m`
 	Duration string `json:"duration"`
 
 	// timeZone is the time zone of the schedule, by its IANA name, for example "Europe/Berlin". The

@@ -207,11 +207,11 @@ const (
 
 // SelectionTier is one of the ordered alternatives.
 type SelectionTier struct {
-	// name is the name of the tier in the status and in messages.
+	// name is the name of the tier in the status and in messages: lower-case letters, digits and -.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`must have lower-case letters, digits and '-', and begin and end with a letter or digit`
 	Name string `json:"name"`
 
 	// clusterSelector matches clusters by labels, claims and CEL; absent or {} matches all.
@@ -232,11 +232,12 @@ type SelectionTier struct {
 // +kubebuilder:validation:XValidation:rule="has(self.count) || has(self.min) || has(self.max)",message="count, min or max is required"
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || self.min <= self.max",message="min must not be greater than max"
 type SelectionGroup struct {
-	// name is the name of the group in the status and in messages.
+	// name is the name of the group in the status and in messages: lower-case letters, digits and
+	// -.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`must have lower-case letters, digits and '-', and begin and end with a letter or digit`
 	Name string `json:"name"`
 
 	// clusterSelector matches clusters by labels, claims and CEL; absent or {} matches all.
