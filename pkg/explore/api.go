@@ -92,7 +92,8 @@ type PlacementRow struct {
 	Placement string `json:"placement"`
 	// Wanted is numberOfClusters; null for all clusters that qualify.
 	Wanted *int32 `json:"wanted"`
-	// Selected is the number of clusters in the published decision.
+	// Selected is the number of clusters in the published decision; that in the status of the
+	// Placement if the viewer may not list PlacementDecisions.
 	Selected int `json:"selected"`
 	// States are the states of the Placement, of changes.StateTable, the most urgent first.
 	States []changes.StateName `json:"states"`

@@ -70,3 +70,29 @@ func TestUsage(t *testing.T) {
 		t.Errorf("version %q, usage (-want +got):\n%s", row.Version, diff)
 	}
 }
+
+// TestSelectedWithoutPages: a viewer who may not list pages sees the number of the Placement's status.
+func TestSelectedWithoutPages(t *testing.T) {
+	for name, lists := range map[string]bool{"with pages": true, "without pages": false} {
+		t.Run(name, func(t *testing.T) {
+			hub := newTestHub(t, nil)
+			s := scope{known: true}
+			for _, kind := range kinds.All() {
+				if lists || kind.Name != "PlacementDecision" {
+					s.kinds = append(s.kinds, kind)
+				}
+			}
+			run, err := hub.reset(s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pl := fixture.Placement("ns", "web").Obj()
+			pl.Status.NumberOfSelectedClusters = 2
+			hub.update(run, nil, pl)
+			hub.start()
+			if got, want := hub.fleet().Placements[0].Selected, map[bool]int{true: 0, false: 2}[lists]; got != want {
+				t.Errorf("%d selected, want %d", got, want)
+			}
+		})
+	}
+}

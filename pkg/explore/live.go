@@ -95,6 +95,7 @@ func (l *LiveWorld) reset(s scope, d decider) (run int64, err error) {
 	}
 	l.simulator, l.scope, l.state.Synced = followed, s, false
 	l.world = newWorld(followed.Inventory(), d, time.Now)
+	l.world.lacksPages = !s.lists("PlacementDecision")
 	l.placements, l.clusters, l.changes = map[types.NamespacedName]PlacementRow{}, map[string]ClusterRow{}, []ChangeRow{}
 	l.dirty = newDirty()
 	l.restart()

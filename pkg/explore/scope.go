@@ -29,14 +29,14 @@ type scope struct {
 // whole reports whether the viewer may list everything that decisions depend on.
 func (s scope) whole() bool { return s.namespace == "" && len(s.missing) == 0 }
 
-// knowsSets reports whether the viewer may list what says in which sets clusters are. Objects that
-// were not listed, such as those of a test, are all known.
-func (s scope) knowsSets() bool {
-	listed := func(name string) bool {
-		return slices.ContainsFunc(s.kinds, func(k kinds.Kind) bool { return k.Name == name })
-	}
-	return !s.known || listed("ManagedClusterSet") && listed("ManagedCluster")
+// lists reports whether the viewer may list a kind. Objects that were not listed, such as those of
+// a test, are all known.
+func (s scope) lists(name string) bool {
+	return !s.known || slices.ContainsFunc(s.kinds, func(k kinds.Kind) bool { return k.Name == name })
 }
+
+// knowsSets reports whether the viewer may list what says in which sets clusters are.
+func (s scope) knowsSets() bool { return s.lists("ManagedClusterSet") && s.lists("ManagedCluster") }
 
 // same reports whether two viewers may list the same.
 func (s scope) same(other scope) bool {

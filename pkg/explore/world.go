@@ -50,6 +50,8 @@ type world struct {
 	// isWhatIf is true after the edits of a what-if: then the engine decides what would change.
 	// Otherwise records do.
 	isWhatIf bool
+	// lacksPages is true if the viewer may not list pages.
+	lacksPages bool
 	// now returns the time of the state.
 	now func() time.Time
 	// notRecorded returns why the spec of a Placement is unknown; nil except in the past.
@@ -239,6 +241,9 @@ func (w *world) placementRow(key types.NamespacedName) (PlacementRow, bool) {
 	}
 	pl := subject.Placement
 	row := PlacementRow{Placement: key.String(), Wanted: pl.Spec.NumberOfClusters, Selected: len(published(subject))}
+	if w.lacksPages {
+		row.Selected = int(pl.Status.NumberOfSelectedClusters)
+	}
 	history := changes.History(subject.Records)
 	states := changes.StateInput{
 		Placement: pl, History: history, DisruptionPolicies: subject.DisruptionPolicies, SelectionPolicies: subject.SelectionPolicies,

@@ -73,11 +73,14 @@ func TestOverviewTells(t *testing.T) {
 func TestNothingIsPretended(t *testing.T) {
 	b := newBrowser(t)
 	b.open(serveChanged(t, func(f *explore.Fleet) {
-		f.Placements, f.Missing, f.Namespace, f.Hub.State = nil, []string{"list placements in namespace team"}, "team", explore.Connected
+		f.Placements, f.Missing, f.Namespace, f.Hub.State = nil, []string{"list placements in namespace team", "list placementchanges in namespace team"}, "team", explore.Connected
 	}))
 	b.wait(`document.querySelector('#overview .verdict')`)
 	if got, want := eval[string](b, `return document.querySelector('#overview .verdict').innerText`), "You may not see Placements: you do not have the permission to list placements in namespace team."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
+	}
+	if got := eval[string](b, `return document.querySelector('#overview').innerText`); strings.Contains(got, "misconfigured") || !strings.Contains(got, "Changes are not known: you do not have the permission to list placementchanges in namespace team.") {
+		t.Errorf("it says\n%s", got)
 	}
 	b.open("about:blank")
 	b.open(serveChanged(t, func(f *explore.Fleet) { f.Missing, f.Hub.State = []string{"list managedclusters"}, explore.Connected }))

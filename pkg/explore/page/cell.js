@@ -24,7 +24,7 @@ function tell(cell) {
   return [
     make("p", "verdict", v ? verdict(v) : cell.note),
     v?.reason && make("p", "", v.reason),
-    make("p", "quiet", cell.published ? "The published decision has the cluster." : "The published decision does not have the cluster."),
+    !store.lacks("placementdecisions") && make("p", "quiet", cell.published ? "The published decision has the cluster." : "The published decision does not have the cluster."),
     cell.pending && make("p", "waits-for", "A change of this is not published: " + cell.pending),
     v && cell.note && make("p", "quiet", cell.note),
     v?.selectedWith && make("p", "hint", "Would be selected with: " + v.selectedWith),

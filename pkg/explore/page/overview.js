@@ -37,7 +37,7 @@ export function drawOverview(shown, fresh) {
   const open = new Set([...section.querySelectorAll("details[open]")].map((e) => /** @type {HTMLElement} */ (e).dataset.key));
   const needy = shown.placements.filter((p) => NEEDY.includes(p.states[0])).sort(byUrgency);
   section.replaceChildren(
-    summary(shown, needy), counts(shown.placements), clusterCounts(shown), ...regions(shown),
+    summary(shown, needy), ...(store.lacks("placements") ? [] : [counts(shown.placements)]), clusterCounts(shown), ...regions(shown),
     ...(shown.placements.length ? [heading("Needs attention", needy.length), attention(needy, fresh)] : []),
     ...moving(shown.placements, fresh),
     heading("Newest changes", 0), changes(fleet.changes, shown, fresh),
@@ -280,6 +280,8 @@ function plusMinus(change) {
 function changes(all, shown, fresh) {
   const names = new Set(shown.placements.map((p) => p.placement));
   const some = all.filter((c) => names.has(c.placement) || (!route.get().filter && !store.placement(c.placement)));
+  const lacks = store.lacks("placementchanges");
+  if (lacks) return make("p", "waits-for", "Changes are not known: you do not have the permission to " + lacks + ".");
   if (!some.length) return make("p", "quiet", session.live ? "No changes are known." : "No changes were recorded by then.");
   const lines = some.map((c) => {
     const [namespace, name] = split(c.placement);

@@ -118,7 +118,8 @@ function stateOf(state) {
  * @param {Group[]} groups
  */
 function chosen(placement, groups) {
-  if (!groups.length) return section("Clusters", make("p", "quiet", "No decision is published."));
+  const lacks = store.lacks("placementdecisions");
+  if (!groups.length) return section("Clusters", lacks ? make("p", "waits-for", "They are not known: you do not have the permission to " + lacks + ".") : make("p", "quiet", "No decision is published."));
   const single = groups.length === 1 && !groups[0].name;
   return section("Clusters", ...groups.flatMap((group) => [
     single ? null : make("h4", "", "Group " + (group.name || "without a name") + ", index " + group.index),
