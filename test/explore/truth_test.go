@@ -193,3 +193,16 @@ func TestPreview(t *testing.T) {
 	eval[any](b, `const e = document.querySelector('textarea.yaml'); e.value = 'spec: ['; e.parentElement.querySelector('button').click()`)
 	b.wait(`document.querySelector('details .result [role=alert]')`)
 }
+
+// TestRecordingOnly: a page without a hub does not say that all is well, and has no now to go to.
+func TestRecordingOnly(t *testing.T) {
+	b := newBrowser(t)
+	server := explore.NewServer(simulator.Options{}, explore.NewViewer(simulator.Options{}, nil, nil, "../../examples/recording"))
+	address, _ := listen(t, "127.0.0.1:0", server)
+	b.open("http://" + address + server.Path())
+	b.wait(`document.querySelector('#overview .verdict')?.innerText === 'In this state nothing needs attention: 2 Placements on 5 clusters.'`)
+	got := eval[string](b, `return document.querySelector('#where').innerText + '; ' + document.querySelector('#bands').innerText`)
+	if !strings.HasPrefix(got, "a recording; At Nov 23, 2026") || strings.Contains(got, "Back to now") {
+		t.Errorf("it says %q", got)
+	}
+}

@@ -1,6 +1,7 @@
 // The bands below the header: a lost connection, a state that is not now, a viewer with few
 // permissions, a filter that matches nothing.
 import { byId, clock, link, make, since } from "./dom.js";
+import { session } from "./api.js";
 import { again } from "./live.js";
 import { route } from "./route.js";
 import { store } from "./store.js";
@@ -63,7 +64,7 @@ function sentence(text) {
 function world() {
   const { world } = store;
   if (!world) return [];
-  const now = () => link(route.href({ world: "" }), "", "Back to now");
+  const now = () => (session.live ? link(route.href({ world: "" }), "", "Back to now") : "");
   if (world.startsWith("at-")) {
     const at = new Date(world.slice("at-".length));
     const said = isNaN(at.getTime()) ? world.slice("at-".length) : clock(at);

@@ -81,7 +81,7 @@ function drawHeader() {
   if (document.activeElement !== input && input.value !== now.filter) input.value = now.filter;
   drawStatus();
   const name = now.view === "placement" ? now.placement : now.view === "cluster" ? now.cluster : now.view === "cell" ? now.cluster + " for " + now.placement : "";
-  const hub = [session.context, session.hub?.replace(/^https?:\/\//, ""), session.user].filter(Boolean);
+  const hub = [session.context, session.hub?.replace(/^https?:\/\//, "") || (!session.live && session.recording && "a recording"), session.user].filter(Boolean);
   const where = byId("where");
   where.textContent = visible(hub.join(" · "));
   where.title = visible(["context: " + (session.context || "none"), "hub: " + (session.hub || "none, only a recording"), "user: " + (session.user || "not known")].join("\n"));

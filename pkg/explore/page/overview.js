@@ -77,6 +77,7 @@ function summary(shown, needy) {
   if (down) parts.push(down.toLocaleString("en") + " of " + plural(clusters.length, "cluster") + (down === 1 ? " is" : " are") + " not available");
   if (parts.length) return make("p", "verdict bad", before + parts.join("; ") + ".");
   if (old) return make("p", "verdict", "When the hub was last read, nothing needed attention. Whether that is so now is not known.");
+  if (store.world) return make("p", "verdict", "In this state nothing needs attention: " + plural(placements.length, "Placement") + " on " + plural(clusters.length, "cluster") + ".");
   return make("p", "verdict" + (partial ? "" : " good"), before + "nothing needs attention: ".replace(/^n/, before ? "n" : "N") + plural(placements.length, "Placement") + " on " + plural(clusters.length, "cluster") + (partial ? "." : ", and no problem is known."));
 }
 
