@@ -31,6 +31,17 @@ func TestPast(t *testing.T) {
 	if len(line.Ticks) == 0 || line.Error != "" || !line.First.Before(line.Last) {
 		t.Fatalf("time line %+v", line)
 	}
+	// A time line that may be old is not done until it has been read again.
+	s.viewer.past.mu.Lock()
+	s.viewer.past.read = time.Time{}
+	s.viewer.past.mu.Unlock()
+	read(t, get(s, nil, "api/time"), 200, &line)
+	if line.Done {
+		t.Error("an old time line is shown as the newest one")
+	}
+	for deadline := time.Now().Add(time.Minute); !line.Done && time.Now().Before(deadline); {
+		read(t, get(s, nil, "api/time"), 200, &line)
+	}
 	before := len(line.Ticks[0].Cause)
 	if before == 0 || line.Ticks[0].Placement == "" {
 		t.Errorf("the first tick %+v", line.Ticks[0])
