@@ -181,7 +181,7 @@ spec: {placement: all, clusterNames: {exclude: [` + cluster + `]}}
 			{nil, "", misused, "--lose, --number and --remove is required"},
 			{[]string{"--taint", "a:b:Never"}, "", misused, `effect "Never"`},
 			{[]string{"--remove", "secret/x"}, "", misused, "is not TYPE/NAME"},
-			{[]string{"--label", "a:b=c", "-o", "xml"}, "", misused, "not one of table, wide, json, yaml, markdown"},
+			{[]string{"--label", "a:b=c", "-o", "xml"}, "", misused, "not one of table, wide, json, yaml, name, markdown"},
 		} {
 			got := run(ctx, tc.in, append([]string{"diff"}, tc.words...)...)
 			Expect(got.out+got.err).To(ContainSubstring(tc.want), "%v", tc.words)
