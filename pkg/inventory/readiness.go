@@ -18,7 +18,7 @@ const clusterSource = "cluster"
 
 // ReplaceReadiness stores all objects of a readiness source after they were listed. failures are
 // why the objects for single namespaces are not kept. It returns the affected Placements: those
-// with a change in progress that use the source.
+// that need readiness and use the source.
 func (inv *Inventory) ReplaceReadiness(source string, objects []ReadyObject, failures map[string]string) []Key {
 	s := newReadinessSource(&ReadinessInput{Objects: objects, Failures: failures})
 	return inv.process(nil, func(e *event) {
@@ -158,14 +158,14 @@ func (inv *Inventory) ReadinessSources() map[string]bool {
 	return used
 }
 
-// addWaitingForObjects adds the Placements with a change in progress that one of two states of an
+// addWaitingForObjects adds the Placements that need readiness and that one of two states of an
 // object affects: it counts for the Placement and for one of its clusters. A state may be nil.
 func (inv *Inventory) addWaitingForObjects(source string, affected affectedSet, states ...*readyObject) {
 	for _, o := range states {
 		if o == nil {
 			continue
 		}
-		for p := range inv.progressingOn(o.cluster) {
+		for p := range inv.needingReadinessOn(o.cluster) {
 			if p.key.Namespace == o.namespace {
 				inv.addWaiting(p, source, affected, func(r *changes.Readiness) bool { return o.matches(p, r) })
 			}
@@ -173,19 +173,23 @@ func (inv *Inventory) addWaitingForObjects(source string, affected affectedSet, 
 	}
 }
 
-// addWaitingForAll adds the Placements with a change in progress whose policies use the source.
+// addWaitingForAll adds the Placements that need readiness and whose policies use the source.
 func (inv *Inventory) addWaitingForAll(source string, affected affectedSet) {
-	for namespace, names := range inv.records.progressing {
-		for name := range names {
-			if p := inv.placements[Key{Namespace: namespace, Name: name}]; p != nil {
-				inv.addWaiting(p, source, affected, func(*changes.Readiness) bool { return true })
-			}
+	for _, p := range inv.placements {
+		if inv.needsReadiness(p) {
+			inv.addWaiting(p, source, affected, func(*changes.Readiness) bool { return true })
 		}
 	}
 }
 
-// progressingOn iterates over the Placements with a change in progress whose pages list a cluster.
-func (inv *Inventory) progressingOn(cluster string) iter.Seq[*placement] {
+// needsReadiness reports whether attempts of a Placement must see each change of readiness: they
+// wait for it, or they may measure it.
+func (inv *Inventory) needsReadiness(p *placement) bool {
+	return p.settled == nil || inv.records.progressing[p.key.Namespace][p.key.Name] > 0
+}
+
+// needingReadinessOn iterates over the Placements that need readiness and whose pages list a cluster.
+func (inv *Inventory) needingReadinessOn(cluster string) iter.Seq[*placement] {
 	return func(yield func(*placement) bool) {
 		i, known := inv.names.index[cluster]
 		if !known {
@@ -193,7 +197,7 @@ func (inv *Inventory) progressingOn(cluster string) iter.Seq[*placement] {
 		}
 		for page := range inv.pages.byIndex[i] {
 			p := inv.placements[page.owner]
-			if p != nil && inv.records.progressing[page.owner.Namespace][page.owner.Name] > 0 && !yield(p) {
+			if p != nil && inv.needsReadiness(p) && !yield(p) {
 				return
 			}
 		}
@@ -270,7 +274,7 @@ func available(c *framework.Cluster) bool {
 	return c != nil && meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
 }
 
-// addWaitingForCluster adds the Placements with a change in progress for which a cluster became
+// addWaitingForCluster adds the Placements that need readiness and for which a cluster became
 // ready or unready: its condition Available changed, or labels that a policy selects.
 func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, e *event) {
 	was, is := available(old), available(cluster)
@@ -283,7 +287,7 @@ func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, e *e
 		return
 	}
 	e.changed = "condition Available"
-	for p := range inv.progressingOn(cluster.Name) {
+	for p := range inv.needingReadinessOn(cluster.Name) {
 		inv.addWaiting(p, clusterSource, e.affected, func(r *changes.Readiness) bool {
 			return (was && r.Matches(p.key.Name, before)) != (is && r.Matches(p.key.Name, after))
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
@@ -112,18 +113,22 @@ func (a *Attempt) endIsUnwritten() bool {
 }
 
 // unreserveStep undoes Reserve for a step that was not published. While its change, or the one
-// beside it, stays open, or a page may list it, only plugins that count permitted changes undo it.
+// beside it, stays open, only plugins that count permitted changes undo it; none while it may be
+// published.
 func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framework.Proposal) {
 	if step == nil || step.Kind == framework.Republication {
 		return
 	}
-	keeps := step.KeepsReservation || step.Result.Unverified || a.OpenRecord() != nil || a.endIsUnwritten()
+	unread := s.mayBePublished(a.Snapshot.Subject)
+	keeps := step.KeepsReservation || unread || a.OpenRecord() != nil || a.endIsUnwritten()
 	if keeps {
 		s.memory.setReserved(a.Snapshot.Subject, true)
 	} else {
 		a.claim = a.claim.Released(a.Snapshot.Queue, len(step.Writes) > 0)
 	}
-	a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, step, keeps)...)
+	if !unread {
+		a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, step, keeps)...)
+	}
 	if p := plan.OpenChange(a.Snapshot); !keeps && p != nil && !a.endedBefore(p.Revision) {
 		// The step would have superseded it.
 		a.claim = plan.ClaimFor(p, a.Snapshot.Queue)
@@ -150,7 +155,7 @@ func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status 
 	if failure := s.bind(ctx, a); failure != nil {
 		return failure
 	}
-	s.postBind(ctx, a)
+	s.postBind(ctx, a, a.Snapshot.Now)
 	return nil
 }
 
@@ -198,7 +203,8 @@ func (s *Scheduler) bind(ctx context.Context, a *Attempt) *framework.Status {
 	return framework.AsStatus(errors.New("no Bind plugin publishes this Placement"))
 }
 
-func (s *Scheduler) postBind(ctx context.Context, a *Attempt) {
+func (s *Scheduler) postBind(ctx context.Context, a *Attempt, now time.Time) {
+	s.memory.publishStep(a.Snapshot.Subject, a.Step, now)
 	defer s.startTimer(a, "PostBind")()
 	a.claim = a.claim.Published(a.Snapshot.Queue, a.Step)
 	for _, plugin := range a.Profile.PostBind {

@@ -45,6 +45,9 @@ type remembered struct {
 	unverified *Attempt
 }
 
+// isInterrupted reports whether only a part of the last step was published.
+func (r *remembered) isInterrupted() bool { return r.unverified != nil && len(r.unverified.Step.Writes) > 0 }
+
 // answers returns the answers to the held change; empty if none is held.
 func (r *remembered) answers() framework.Answers {
 	if r.held == nil {
@@ -183,6 +186,39 @@ func (m *Memory) setReserved(subject *framework.Subject, reserved bool) {
 	defer m.mu.Unlock()
 	if r := m.placements[subject.Key()]; r != nil && r.uid == subject.Placement.UID {
 		r.reserved = reserved
+	}
+}
+
+// publishStep stores that a step was published: its readiness is measured from now on.
+func (m *Memory) publishStep(subject *framework.Subject, step *framework.Proposal, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.entry(subject.Key())
+	if step.Partial {
+		r.timers.LastStep = now
+	}
+	r.measureFrom(step.Added, now)
+}
+
+// measureAgain has the next attempt begin to measure the readiness of all clusters again, because
+// none sees what happens until then.
+func (m *Memory) measureAgain(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.placements[key]; r != nil {
+		r.measureFrom(slices.Collect(maps.Keys(r.timers.ReadySince)), time.Time{})
+	}
+}
+
+// measureFrom sets since when clusters have been ready; nothing without policies.
+func (r *remembered) measureFrom(clusters []string, at time.Time) {
+	if r.timers.ReadySince == nil || len(clusters) == 0 {
+		return
+	}
+	// Attempts have the old map.
+	r.timers.ReadySince = maps.Clone(r.timers.ReadySince)
+	for _, name := range clusters {
+		r.timers.ReadySince[name] = at
 	}
 }
 

@@ -26,6 +26,7 @@ func (s *Scheduler) ReserveOpenChanges(ctx context.Context, placements []types.N
 // giveBack ends what was reserved for a Placement that is not decided any more.
 func (s *Scheduler) giveBack(ctx context.Context, snapshot *framework.Snapshot) {
 	subject := snapshot.Subject
+	s.memory.measureAgain(subject.Key())
 	before := s.memory.of(subject.Key())
 	counted := before.reserved && before.uid == subject.Placement.UID
 	if before.uid == "" && changes.History(subject.Records).Open() != nil {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
 
@@ -38,7 +40,7 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 	earlier := s.memory.takeUnverified(subject)
 	if earlier != nil && earlier.isPublished(subject, found) {
 		a.Earlier = earlier
-		s.finish(ctx, earlier, found)
+		s.finish(ctx, earlier, found, a.Snapshot.Now)
 	}
 	if a.Earlier != nil || len(found) > 0 {
 		return framework.AsStatus(errVerified)
@@ -64,8 +66,16 @@ func (a *Attempt) isPublished(subject *framework.Subject, found map[string]*v1al
 	return framework.DigestOf(names) == a.Step.Digest
 }
 
-// finish completes an attempt whose step was published although it failed.
-func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1alpha1.PlacementDecision) {
+// mayBePublished reports whether pages that could not be read yet may list the last step, which
+// failed.
+func (s *Scheduler) mayBePublished(subject *framework.Subject) bool {
+	earlier := s.memory.of(subject.Key()).unverified
+	return earlier != nil && earlier.Step.Result.Unverified
+}
+
+// finish completes an attempt whose step was published although it failed. The attempts since then
+// may have reserved for other changes, or for none.
+func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1alpha1.PlacementDecision, now time.Time) {
 	known := map[string]bool{}
 	for _, page := range a.Snapshot.Subject.OwnPages() {
 		known[page.Name] = true
@@ -80,7 +90,14 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1
 		a.Step.Writes = append(a.Step.Writes, write)
 	}
 	a.Err = nil
-	s.postBind(ctx, a)
+	reserved := a.Step
+	if a.Step.Partial {
+		reserved = a.Change.Proposal
+	}
+	if panicked := plan.Reserve(ctx, a.Profile, a.State, reserved, true); panicked != nil {
+		a.panics = append(a.panics, panicked)
+	}
+	s.postBind(ctx, a, now)
 	s.setPublished(a, a.published())
 }
 

@@ -28,6 +28,8 @@ type Timers struct {
 	// DisruptionPolicy published and ready, by name; zero for one that is not ready. Clusters that
 	// were added long ago are not in it. Nil without policies.
 	ReadySince map[string]time.Time `json:"readySince,omitzero"`
+	// LastStep is when the last step of a change was published.
+	LastStep time.Time `json:"lastStep,omitzero"`
 	// Unrecorded are the clusters that were added by changes without a record yet, and UnrecordedAt
 	// is when the last of them was published. They are set only for the attempt that begins
 	// ReadySince.
@@ -77,7 +79,7 @@ func (t Timers) NotAfter(now time.Time) Timers {
 	for _, s := range []*Stability{&t.Change, &t.Forced, &t.Revoked} {
 		s.Since, s.RemovingSince = limit(s.Since), limit(s.RemovingSince)
 	}
-	t.DecidedSince, t.UnrecordedAt = limit(t.DecidedSince), limit(t.UnrecordedAt)
+	t.DecidedSince, t.UnrecordedAt, t.LastStep = limit(t.DecidedSince), limit(t.UnrecordedAt), limit(t.LastStep)
 	if t.ReadySince != nil {
 		since := make(map[string]time.Time, len(t.ReadySince))
 		for name, at := range t.ReadySince {

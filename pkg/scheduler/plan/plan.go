@@ -104,6 +104,9 @@ type HeldChange struct {
 type Input struct {
 	// Reserved is true if Reserve plugins count a change of earlier attempts.
 	Reserved bool
+	// Interrupted is true if the pages show a part of the last step, because not all its writes
+	// succeeded.
+	Interrupted bool
 	// Timeouts counts the attempts in a row before this one that timed out.
 	Timeouts int
 	// Dry reserves nothing.
@@ -259,7 +262,6 @@ func (a *planner) setPublish(ctx context.Context) {
 
 // remember sets what the next attempt must know.
 func (a *planner) remember() {
-	a.rememberAdded()
 	if a.Target != nil && a.Failure == nil {
 		a.Timers.Change = stabilityOf(a.Timers.Change, a.Target, a.Snapshot.Now)
 	}
@@ -276,16 +278,6 @@ func (a *planner) remember() {
 	}
 	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication() == ForcedOnly || a.keepsReserved || a.unreserveFailed
 	a.Held = a.held()
-}
-
-// rememberAdded begins to measure the readiness of what is published now.
-func (a *planner) rememberAdded() {
-	if a.Timers.ReadySince == nil || a.Publish == nil {
-		return
-	}
-	for _, name := range a.Publish.Added {
-		a.Timers.ReadySince[name] = a.Snapshot.Now
-	}
 }
 
 // resumed reports whether the change in progress goes on although the target changed.

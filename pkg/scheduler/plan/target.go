@@ -360,12 +360,13 @@ func (a *planner) lastWithout(without []string) *framework.Proposal {
 
 // republish publishes the last published decision again if its pages were edited or deleted
 // externally, and, while a change is pending, if its groups may be out of date. If nothing was
-// published yet, it publishes an empty page.
+// published yet, it publishes an empty page. An attempt that fails does not undo a part of a step.
 func (a *planner) republish() {
 	subject := a.Snapshot.Subject
 	last := subject.Last
 	switch {
 	case last == nil && HadClusters(subject.Placement):
+	case a.in.Interrupted && (a.Outcome == Failed || a.undecidedForNow()):
 	case last != nil && !last.Damaged(subject) && !a.regroups():
 	default:
 		a.Publish = a.lastWithout(nil)

@@ -271,6 +271,10 @@ func (a *planner) lastProgress() time.Time {
 	if last.IsZero() {
 		return a.Snapshot.Now
 	}
+	if a.Timers.LastStep.After(last) {
+		// The record does not have it yet.
+		last = a.Timers.LastStep
+	}
 	for _, since := range a.Timers.ReadySince {
 		if since.After(last) {
 			last = since
