@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,8 +89,8 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// TestReadinessAffects: an object affects a Placement with a change in progress if it counts for
-// one of its clusters and differs from before.
+// TestReadinessAffects: an object affects a Placement with a change in progress, or one whose
+// attempts cannot be skipped, if it counts for one of its clusters and differs from before.
 func TestReadinessAffects(t *testing.T) {
 	p := Key{Namespace: "ns", Name: "p"}
 	inv := New(Options{})
@@ -103,6 +104,9 @@ func TestReadinessAffects(t *testing.T) {
 			t.Errorf("%s affects %v, want %t", what, got, want)
 		}
 	}
+	expect("a list before the first attempt", true, inv.ReplaceReadiness("apps", nil, nil))
+	settle := func() { inv.Settle(inv.Snapshot(p, time.Now(), nil), &framework.Settled{}) }
+	settle()
 	expect("a list without a change in progress", false, inv.ReplaceReadiness("apps", nil, nil))
 	record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p-1", UID: "r1", ResourceVersion: "5", OwnerReferences: []metav1.OwnerReference{
 		{Kind: "Placement", Name: "p", UID: "u1", Controller: new(true)},
@@ -127,6 +131,7 @@ func TestReadinessAffects(t *testing.T) {
 	record = record.DeepCopy()
 	record.Status.Phase, record.ResourceVersion = berthv1alpha1.PhasePublished, "9"
 	inv.Update(record)
+	settle()
 	expect("a list after the change", false, inv.ReplaceReadiness("apps", nil, nil))
 }
 

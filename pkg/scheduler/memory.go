@@ -46,7 +46,9 @@ type remembered struct {
 }
 
 // isInterrupted reports whether only a part of the last step was published.
-func (r *remembered) isInterrupted() bool { return r.unverified != nil && len(r.unverified.Step.Writes) > 0 }
+func (r *remembered) isInterrupted() bool {
+	return r.unverified != nil && len(r.unverified.Step.Writes) > 0
+}
 
 // answers returns the answers to the held change; empty if none is held.
 func (r *remembered) answers() framework.Answers {

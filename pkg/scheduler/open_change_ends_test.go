@@ -581,3 +581,135 @@ func TestApprovalCoversForcedRemovals(t *testing.T) {
 		}
 	}
 }
+
+// TestInterruptedStep: a change writes several pages, and the second write fails. The next attempt,
+// which fails in Permit, keeps what was published, and the one after that completes the change.
+func TestInterruptedStep(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		var names []string
+		for i := range 250 {
+			names = append(names, fmt.Sprintf("c%03d", i))
+		}
+		d := newDesk(t, ask().Predicate(fixture.MatchLabel("pool", "in")), names...)
+		pool := func(value string, names ...string) {
+			for _, name := range names {
+				d.clusters[name] = fixture.Cluster(name).Set("s1").Label("pool", value).Obj()
+				d.inv.Update(d.clusters[name].DeepCopy())
+			}
+		}
+		pool("in", names...)
+		d.attemptUntilStable()
+		pool("out", "c000", "c120", "c220")
+		pool("in", "x", "y", "z")
+		writes := 0
+		d.pages.refuse = func(string) error {
+			if writes++; writes > 1 {
+				return errHubDown
+			}
+			return nil
+		}
+		_, _ = d.try()
+		d.pages.refuse = nil
+		came, left := listsAny(d, "x", "y", "z"), !listsAny(d, "c000") || !listsAny(d, "c120") || !listsAny(d, "c220")
+		if !came {
+			t.Fatalf("nothing came (left %t)", left)
+		}
+		if fails {
+			d.y.answer = framework.AsStatus(errors.New("broken"))
+		}
+		_, _ = d.try()
+		if !listsAny(d, "x", "y", "z") {
+			t.Errorf("fails %t: the cluster that came is gone", fails)
+		}
+		d.y.answer = nil
+		_, _ = d.try()
+		d.attemptUntilStable()
+		if !listsAny(d, "x") || listsAny(d, "c000") {
+			t.Error("the change is not complete")
+		}
+	}
+}
+
+// TestFoundRemovalsCount: the response to the write that removes a is lost, and another target is
+// selected before the page is read. BlastRadius counts the removal.
+func TestFoundRemovalsCount(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		d := governed(t, 0, nothing)
+		d.inv.Delete(d.policy)
+		d.policy, d.arguments = nil, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
+		d.restart()
+		d.attemptUntilStable()
+		d.tier("silver", "a")
+		d.loseResponses()
+		if other {
+			d.tier("gold", "a")
+		}
+		d.decideAgain()
+		d.attemptUntilStable()
+		d.tier("silver", "b")
+		if a := d.attempt(); a.Outcome != plan.Held {
+			t.Errorf("another target %t: a and b left within the window, the limit is 1, and the second removal is %s: %s, counts %v", other, a.Outcome, d.published(), d.scheduler.Counts())
+		}
+	}
+}
+
+// TestUnreadRemovalsCount: the response to the write that removes a is lost, and the page cannot be
+// read. BlastRadius counts the removal when another Placement removes a cluster.
+func TestUnreadRemovalsCount(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		d := governed(t, 0, nothing)
+		d.inv.Delete(d.policy)
+		d.policy, d.arguments = nil, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
+		d.restart()
+		d.attemptUntilStable()
+		other := inventory.Key{Namespace: "ns", Name: "q"}
+		q := fixture.Placement("ns", "q").Generation(1).Number(2).Obj()
+		q.UID = "q"
+		d.inv.Update(q.DeepCopy())
+		attempt := func() plan.Outcome {
+			a := d.scheduler.Attempt(t.Context(), "ns", func() *framework.Snapshot { return d.inv.Snapshot(other, d.now, nil) })
+			return a.Outcome
+		}
+		attempt()
+		d.tier("silver", "a")
+		if lost {
+			d.loseResponses()
+		} else {
+			d.attempt()
+		}
+		if got := d.published(); got != "p-decision-1: b c, q-decision-1: a b" {
+			t.Fatal(got)
+		}
+		q = q.DeepCopy()
+		q.Generation, q.Spec.NumberOfClusters = 2, new(int32(1))
+		d.inv.Update(q)
+		if got := attempt(); got != plan.Held {
+			t.Errorf("lost %t: the limit is one removal, and the second one is %s: %s", lost, got, d.published())
+		}
+	}
+}
+
+// listsAny reports whether a page lists one of the clusters.
+func listsAny(d *desk, names ...string) bool {
+	for _, name := range names {
+		if strings.Contains(strings.ReplaceAll(d.published(), ",", " ")+" ", " "+name+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestUnreadPagesKeepQuota: clusters on a page that cannot be read after its write keep their quota.
+func TestUnreadPagesKeepQuota(t *testing.T) {
+	d := newDesk(t, ask(), "a", "b")
+	d.queue = &framework.QueueAdmission{Admitted: true, Limit: 2}
+	used := 0
+	d.scheduler.StoreQuota = func(_ *framework.Subject, clusters int) { used = clusters }
+	d.pages.lost = true
+	for n := range 3 {
+		_, _ = d.try()
+		if used != 2 {
+			t.Errorf("after attempt %d the page is %s, and the quota in use is %d, want 2", n+1, d.published(), used)
+		}
+	}
+}

@@ -420,3 +420,135 @@ func TestStepsNeedNoRecords(t *testing.T) {
 		})
 	}
 }
+
+// TestMinReadyAfterALostResponse: the response to the write that adds x is lost, and the next
+// attempt, which reads the page, publishes nothing else. minReadySeconds counts from that attempt.
+func TestMinReadyAfterALostResponse(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 600 })
+		d.tier("silver", "a")
+		d.tier("gold", "x")
+		if lost {
+			d.loseResponses()
+		} else {
+			d.attempt()
+		}
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+		_, _ = d.try()
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = false })
+		d.later(1)
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: a b c x" {
+			t.Errorf("lost %t: x was published a second ago, minReadySeconds is 600, and published is %s", lost, got)
+		}
+	}
+}
+
+// TestMinReadyWhileDisabled: x becomes not ready, and ready again, while its Placement is disabled.
+// No attempt sees that, so minReadySeconds counts again once the Placement is enabled.
+func TestMinReadyWhileDisabled(t *testing.T) {
+	for _, disabled := range []bool{false, true} {
+		d := governed(t, 3, nothing)
+		d.ready("a b c x", "")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			apps(spec)
+			spec.MinReadySeconds = 600
+		})
+		d.attemptUntilStable()
+		d.tier("silver", "a")
+		d.tier("gold", "x")
+		d.attemptUntilStable()
+		attempt := func() { d.attemptUntilStable() }
+		if disabled {
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+			})
+			attempt = func() { d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot) }
+		}
+		attempt()
+		d.later(300)
+		d.app("x", false)
+		attempt()
+		d.later(290)
+		d.app("x", true)
+		attempt()
+		if disabled {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = nil })
+			subject := d.inv.Subject(key)
+			d.inv.AdoptPages(subject, subject.LastRevision())
+		}
+		d.later(20)
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: a b c x" {
+			t.Errorf("disabled %t: x is ready for 20 seconds, minReadySeconds is 600, and published is %s", disabled, got)
+		}
+	}
+}
+
+// TestDeadlineAfterAFailedWrite: the progress deadline counts from the last step, also if the
+// record's status that says so was not written.
+func TestDeadlineAfterAFailedWrite(t *testing.T) {
+	for _, written := range []bool{true, false} {
+		d := governed(t, 3, nothing)
+		d.ready("a b c", "x y")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			apps(spec)
+			spec.OnDeadline, spec.ProgressDeadlineSeconds = "Continue", 600
+		})
+		d.attemptUntilStable()
+		d.tier("silver", "a", "b")
+		d.tier("gold", "x", "y")
+		d.attemptUntilStable()
+		d.later(590)
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxSurge = new(intstr.FromInt32(2)) })
+		if written {
+			d.attempt()
+		} else {
+			d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot)
+		}
+		if got := d.published(); got != "p-decision-1: a b c x y" {
+			t.Fatal(got)
+		}
+		d.later(15)
+		d.attempt()
+		if got := d.published(); got != "p-decision-1: a b c x y" {
+			t.Errorf("written %t: y was published 15 seconds ago and is not ready, the deadline is 600 seconds, and published is %s", written, got)
+		}
+	}
+}
+
+// TestMinReadyAtRest: x, which the last change added, becomes not ready and ready again while no
+// change is in progress. minReadySeconds counts from when x is ready again.
+func TestMinReadyAtRest(t *testing.T) {
+	for _, attempts := range []bool{true, false} {
+		d := governed(t, 3, nothing)
+		d.ready("a b c x y", "")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			apps(spec)
+			spec.MinReadySeconds = 600
+		})
+		d.attemptUntilStable()
+		d.tier("silver", "a")
+		d.tier("gold", "x")
+		d.attemptUntilStable()
+		d.later(601)
+		d.attemptUntilStable()
+		d.expect("p-decision-1: b c x |  | ")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) })
+		d.attemptUntilStable()
+		for _, ready := range []bool{false, true} {
+			d.later(100)
+			affected := d.inv.SetReadiness("apps", inventory.ReadyObject{Key: inventory.Key{Namespace: "ns", Name: "x"}, Cluster: "x", Ready: ready})
+			if attempts || len(affected) > 0 {
+				d.attemptUntilStable()
+			}
+		}
+		d.later(10)
+		d.tier("silver", "b")
+		d.tier("gold", "y")
+		d.attemptUntilStable()
+		if got := d.published(); got != "p-decision-1: b c x y" {
+			t.Errorf("attempts in between %t: of three desired clusters two must be ready for 600 seconds, x is for 10, and published is %s", attempts, got)
+		}
+	}
+}
