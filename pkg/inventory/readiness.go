@@ -188,7 +188,8 @@ func (inv *Inventory) needsReadiness(p *placement) bool {
 	return p.settled == nil || inv.records.progressing[p.key.Namespace][p.key.Name] > 0
 }
 
-// needingReadinessOn iterates over the Placements that need readiness and whose pages list a cluster.
+// needingReadinessOn iterates over the Placements that need readiness and whose pages list a
+// cluster.
 func (inv *Inventory) needingReadinessOn(cluster string) iter.Seq[*placement] {
 	return func(yield func(*placement) bool) {
 		i, known := inv.names.index[cluster]
