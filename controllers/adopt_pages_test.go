@@ -280,8 +280,8 @@ func TestPagesOfADisabledPlacement(t *testing.T) {
 	}
 }
 
-// TestDisabledWhileProgressing: disabling and enabling scheduling in the middle of a change, or after
-// one that was published in part, changes no record if nobody edits a page.
+// TestDisabledWhileProgressing: disabling and enabling scheduling in the middle of a change, or
+// after one that was published in part, changes no record if nobody edits a page.
 func TestDisabledWhileProgressing(t *testing.T) {
 	for _, superseded := range []bool{false, true} {
 		for _, disabled := range []bool{false, true} {

@@ -23,8 +23,8 @@ func (h History) Latest(revision int64) *berthv1alpha1.PlacementChange {
 	return newest
 }
 
-// LatestWithoutPages is Latest if no page is left. In the middle of a change, it is the record before
-// that: which steps were published is not known.
+// LatestWithoutPages is Latest if no page is left. In the middle of a change, it is the record
+// before that: which steps were published is not known.
 func (h History) LatestWithoutPages() *berthv1alpha1.PlacementChange {
 	if h.Newest(berthv1alpha1.PhaseProgressing) != nil {
 		return h.Newest(berthv1alpha1.PhasePublished)

@@ -71,7 +71,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestSelectedWithoutPages: a viewer who may not list pages sees the number of the Placement's status.
+// TestSelectedWithoutPages: a viewer who may not list pages sees the number of the Placement's
+// status.
 func TestSelectedWithoutPages(t *testing.T) {
 	for name, lists := range map[string]bool{"with pages": true, "without pages": false} {
 		t.Run(name, func(t *testing.T) {

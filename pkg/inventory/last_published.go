@@ -28,8 +28,8 @@ func (inv *Inventory) loadLast(p *placement) {
 // readLast returns what the pages list; nil without pages. Unless they are delegated, or Open
 // Cluster Management's controller decided meanwhile, pages that are not newer than the newest
 // record, but list other clusters, were damaged while no controller ran: it then returns the
-// clusters of the record, if these are known. If all pages are gone in the middle of a change, these
-// are the clusters from which it began.
+// clusters of the record, if these are known. If all pages are gone in the middle of a change,
+// these are the clusters from which it began.
 func (inv *Inventory) readLast(p *placement) *framework.Published {
 	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
 	last := framework.PublishedOn(own)

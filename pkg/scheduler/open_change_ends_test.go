@@ -303,7 +303,8 @@ func TestRejectedRemovalIsRevoked(t *testing.T) {
 }
 
 // TestStepsStayBetweenAnswers: a step adds nothing that the change does not add, removes nothing
-// that it does not remove, and keeps nothing that the Placement cannot keep, whatever a plugin says.
+// that it does not remove, and keeps nothing that the Placement cannot keep, whatever a plugin
+// says.
 func TestStepsStayBetweenAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer *framework.Transition
@@ -382,8 +383,8 @@ func TestFailureKeepsUnwrittenHold(t *testing.T) {
 	}
 }
 
-// TestApprovedChangeGoesOn: a suspension, a Reserve plugin that waits, or a revoked cluster that may
-// not leave yet does not supersede an approved change in progress.
+// TestApprovedChangeGoesOn: a suspension, a Reserve plugin that waits, or a revoked cluster that
+// may not leave yet does not supersede an approved change in progress.
 func TestApprovedChangeGoesOn(t *testing.T) {
 	for name, then := range map[string]func(d *desk){
 		"suspended": func(d *desk) {
@@ -699,7 +700,8 @@ func listsAny(d *desk, names ...string) bool {
 	return false
 }
 
-// TestUnreadPagesKeepQuota: clusters on a page that cannot be read after its write keep their quota.
+// TestUnreadPagesKeepQuota: clusters on a page that cannot be read after its write keep their
+// quota.
 func TestUnreadPagesKeepQuota(t *testing.T) {
 	d := newDesk(t, ask(), "a", "b")
 	d.queue = &framework.QueueAdmission{Admitted: true, Limit: 2}

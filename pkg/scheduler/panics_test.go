@@ -193,8 +193,8 @@ func TestRecountPanics(t *testing.T) {
 	}
 }
 
-// TestHeldChangePanics: what a held change reserved stays reserved if the plugin panics later, until
-// the change ends.
+// TestHeldChangePanics: what a held change reserved stays reserved if the plugin panics later,
+// until the change ends.
 func TestHeldChangePanics(t *testing.T) {
 	h := newPanicHub(t, 2)
 	h.attempt()

@@ -299,8 +299,8 @@ func keepsLeaving(c, rest *change) bool {
 }
 
 // goesFirst: the rest of a change is made before the change to the target, which has all that the
-// rest adds, and nothing that it removes. It publishes a step, is suspended, or waits for clusters to
-// become ready and is not stuck.
+// rest adds, and nothing that it removes. It publishes a step, is suspended, or waits for clusters
+// to become ready and is not stuck.
 func (a *attempt) goesFirst(rest, c *change) bool {
 	if rest == nil || keepsLeaving(c, rest) || len(minus(rest.added, a.target)) > 0 {
 		return false

@@ -127,9 +127,9 @@ func keepsLeaving(next, rest *Move) bool {
 }
 
 // resumesFirst makes the rest of the change in progress before the change to Target, if that has
-// all that the rest adds and nothing that it removes. The rest must publish a step, or wait: for clusters to become ready, no
-// longer than its progress deadline, for the end of a suspension, or for a Reserve plugin.
-// Otherwise the change to Target supersedes it.
+// all that the rest adds and nothing that it removes. The rest must publish a step, or wait: for
+// clusters to become ready, no longer than its progress deadline, for the end of a suspension, or
+// for a Reserve plugin. Otherwise the change to Target supersedes it.
 func (a *planner) resumesFirst(ctx context.Context, next, rest *Move) bool {
 	if rest == nil || keepsLeaving(next, rest) || len(changes.Minus(changes.Minus(rest.Clusters, a.Snapshot.Subject.LastNames()), next.Clusters)) > 0 {
 		return false
