@@ -107,7 +107,7 @@ func (l fieldLists) list(s schema, of, path string) string {
 		same, fields := "", ""
 		switch key := fieldsOf(below); {
 		case ofKubernetes(below) != "":
-			same = " Fields: as of Kubernetes' `" + ofKubernetes(below) + "`."
+			same = " Fields: Kubernetes' `" + ofKubernetes(below) + "`."
 		case len(below.Properties) > 1 && l[key] != "":
 			same = " Fields: as " + l[key] + "."
 		default:
@@ -131,6 +131,8 @@ func ofKubernetes(s schema) string {
 		return "Condition"
 	case has("matchExpressions", "matchLabels"):
 		return "LabelSelector"
+	case has("key", "operator", "values"):
+		return "LabelSelectorRequirement"
 	}
 	return ""
 }

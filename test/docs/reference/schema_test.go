@@ -23,7 +23,7 @@ func TestList(t *testing.T) {
 		"- `a[].values` (list of string): At most 3.\n" +
 		"- `b` (object): b selects. At most 10 terms. Fields: as `a[]` of Kind.\n" +
 		"- `c` (integer): A time, from 1 to 9; the default is 2.\n" +
-		"- `c2` (object): c2 selects. Fields: as of Kubernetes' `LabelSelector`.\n" +
+		"- `c2` (object): c2 selects. Fields: Kubernetes' `LabelSelector`.\n" +
 		"- `d` (string): On or Off. Default `\"On\"`.\n"
 	var s schema
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
