@@ -21,7 +21,7 @@ import (
 )
 
 // maxImageBytes is a bound on the size of the image: the program is most of it.
-const maxImageBytes = 64 << 20
+const maxImageBytes = 96 << 20
 
 var _ = Describe("The image of make image", Ordered, func() {
 	const image = "berth:test"
