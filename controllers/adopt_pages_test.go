@@ -198,6 +198,41 @@ func TestLostStatusIsWritten(t *testing.T) {
 	h.checkStatus()
 }
 
+// TestUnknownPagesStayUnknown: if all pages are gone and no record says what they listed, the status
+// is all that is known, and stays. Without it, the next attempt would publish an empty page.
+func TestUnknownPagesStayUnknown(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "q1")
+	inv := h.reconciler.Inventory
+	h.place(fixture.Placement("n", "p").Obj())
+	h.succeed()
+	h.checkPublished("q1")
+	h.reconciler.Records.Forget(placementKey)
+	want := h.placement().Status
+	var records berthv1alpha1.PlacementChangeList
+	if err := h.hub.List(t.Context(), &records); err != nil {
+		t.Fatal(err)
+	}
+	for i := range records.Items {
+		inv.Delete(&records.Items[i])
+	}
+	inv.Delete(h.meddle(nil))
+	inv.Update(fixture.ApprovalPolicy("n", "careful"))
+	h.forget()
+	for range 3 {
+		h.succeed()
+	}
+	var pages v1alpha1.PlacementDecisionList
+	if err := h.hub.List(t.Context(), &pages); err != nil {
+		t.Fatal(err)
+	}
+	if len(pages.Items) > 0 {
+		t.Errorf("published are %d pages: %v", len(pages.Items), h.published())
+	}
+	if got := h.placement().Status; got.NumberOfSelectedClusters != want.NumberOfSelectedClusters || !cmp.Equal(got.DecisionGroups, want.DecisionGroups) {
+		t.Errorf("the status counts %d clusters in %v, before %d in %v", got.NumberOfSelectedClusters, got.DecisionGroups, want.NumberOfSelectedClusters, want.DecisionGroups)
+	}
+}
+
 // TestAdoptPagesIsRepeated: each request may fail, and the next attempt of this or another process
 // completes what was begun.
 func TestAdoptPagesIsRepeated(t *testing.T) {

@@ -378,7 +378,7 @@ func TestStatusHasTheTimeOfScores(t *testing.T) {
 		"before, and not stored":      {remembered: fixture.Now.Add(-time.Minute), want: at(-60), wantSelected: 1},
 		"before, and an older stored": {remembered: fixture.Now.Add(-time.Minute), stored: at(-90), want: at(-60), wantSelected: 1},
 		"before, and a newer stored":  {remembered: fixture.Now.Add(-time.Minute), stored: at(-30), want: at(-30), wantSelected: 1},
-		"nothing was ever published":  {stored: at(-90), want: at(-90), withoutDecision: true},
+		"nothing is decided":          {stored: at(-90), want: at(-90), withoutDecision: true, wantSelected: 7},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

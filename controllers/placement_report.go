@@ -180,11 +180,14 @@ func (r *PlacementReconciler) sendStatusRefused(ctx context.Context, pl *v1alpha
 func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.PlacementStatus {
 	published, subject := attempt.Step, attempt.Snapshot.Subject
 	status := subject.Placement.Status.DeepCopy()
-	if published == nil {
+	switch {
+	case published == nil && subject.Last == nil:
+		// What was published is not known, or nothing was: the status says all that is known.
+	case published == nil:
 		// Other writers, or an earlier process, published what the status does not describe yet.
-		status.NumberOfSelectedClusters = int32(len(attempt.Listed()))
+		status.NumberOfSelectedClusters = int32(len(subject.Last.Names))
 		status.DecisionGroups = decisions.PublishedStatus(subject.Placement, subject.Pages)
-	} else {
+	default:
 		status.NumberOfSelectedClusters = int32(len(published.Selected))
 		status.DecisionGroups = published.Result.Groups
 		if attempt.ScoresWritten() {
