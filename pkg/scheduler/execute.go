@@ -75,8 +75,8 @@ func (s *Scheduler) publishWithoutRecords(ctx context.Context, a *Attempt) {
 		s.unreserveStep(ctx, a, a.Step)
 		return
 	case a.WithoutRecords.Kind == framework.Republication:
-		restored, step := *a, *a.WithoutRecords
-		restored.Step = &step
+		restored, p, step := *a, *a.Plan, *a.WithoutRecords
+		p.Publish, restored.Plan, restored.Step = &step, &p, &step
 		if s.bindStep(ctx, &restored).IsSuccess() {
 			s.setPublished(a, restored.published())
 		}

@@ -536,6 +536,27 @@ func TestPagesAreRestoredWithoutRecords(t *testing.T) {
 	}
 }
 
+// TestRestoredPagesKeepTheirSpec: pages that are restored while the record of the next change cannot
+// be written are still those of the spec for which they were published.
+func TestRestoredPagesKeepTheirSpec(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.attemptUntilStable()
+	before := d.inv.Subject(key).Last.Generation
+	d.require()
+	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
+	d.attemptUntilStable()
+	d.approve("2")
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+	d.meddle("p-decision-1", func(*v1alpha1.PlacementDecision) bool { return false })
+	_, _ = d.try()
+	if got := d.published(); got != "p-decision-1: c1 c2" {
+		t.Fatal(got)
+	}
+	if got := d.inv.Subject(key).Last.Generation; got != before || got == d.placement.Generation {
+		t.Errorf("the pages are of generation %d, want %d; the Placement has %d", got, before, d.placement.Generation)
+	}
+}
+
 // TestPagesDeletedWhileDown: pages that were deleted while no controller ran are restored, and the
 // change in progress goes on.
 func TestPagesDeletedWhileDown(t *testing.T) {
