@@ -580,30 +580,6 @@ func TestPagesDeletedWhileDown(t *testing.T) {
 	}
 }
 
-// TestApprovalCoversForcedRemovals: removals that cannot wait for a window are a step of the change
-// that was approved.
-func TestApprovalCoversForcedRemovals(t *testing.T) {
-	for _, limit := range []string{"3", "1"} {
-		d := governedWith(t, map[string]string{"BlastRadius": `{"maxRemoved": ` + limit + `, "settle": "0s"}`}, nothing)
-		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
-			spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
-		})
-		d.now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-		d.tier("gold", "x", "y")
-		d.taint("a", "broken")
-		d.taint("b", "broken")
-		d.attemptUntilStable()
-		if limit == "1" {
-			d.expect("p-decision-1: a b c | [c x y] | True/Held")
-			d.approve(d.revision())
-			d.attemptUntilStable()
-		}
-		if got := d.published(); got != "p-decision-1: c" {
-			t.Errorf("limit %s: the removal of a and b is forced and approved, and published is %s: %s", limit, got, d.message())
-		}
-	}
-}
-
 // TestInterruptedStep: a change writes several pages, and the second write fails. The next attempt,
 // which fails in Permit, keeps what was published, and the one after that completes the change.
 func TestInterruptedStep(t *testing.T) {

@@ -76,12 +76,7 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 	if revoked {
 		p.Kind = framework.RevokedRemoval
 	}
-	m := alone.newMove(p, stability)
-	if whole := a.Change; whole != nil && whole.Approved && len(changes.Minus(removed, whole.Removed)) == 0 {
-		// They are a step of the change that was approved.
-		m.Approved = true
-	}
-	return alone, m
+	return alone, alone.newMove(p, stability)
 }
 
 // permitRevoked asks Permit plugins about the removal of revoked clusters alone.
