@@ -189,30 +189,53 @@ func TestRejectionOutlivesDenial(t *testing.T) {
 // TestLateApprovalOutlivesHolds: an approval that came late stays when the hold of another plugin
 // expires.
 func TestLateApprovalOutlivesHolds(t *testing.T) {
-	for _, expires := range []bool{false, true} {
-		d := newDesk(t, ask(), "c1", "c2")
-		d.attemptUntilStable()
-		d.require()
-		d.add("c3")
-		d.attemptUntilStable()
-		d.refuseIt()
-		d.attemptUntilStable()
-		d.add("c4")
-		d.attemptUntilStable()
-		d.remove("c4")
-		d.attemptUntilStable()
-		d.x.answer = holds
-		d.approve("2")
-		d.attemptUntilStable()
-		d.expect("p-decision-1: c1 c2 | [c1 c2 c3] | True/Held")
-		if expires {
-			d.now = d.now.Add(2 * time.Hour)
+	for name, then := range map[string]func(d *desk){
+		"nothing happens":      func(*desk) {},
+		"the hold expires":     func(d *desk) { d.now = d.now.Add(2 * time.Hour) },
+		"Permit waits so long": func(d *desk) { d.y.answer, d.now = awaits, d.now.Add(2*time.Hour) },
+		"after a crash": func(d *desk) {
+			// The record was created, and its first status was not written.
+			record := d.records["p-4"].DeepCopy()
+			record.Status = berthv1alpha1.PlacementChangeStatus{}
+			early := d.records["p-2"].DeepCopy()
+			early.Status.Phase = berthv1alpha1.PhaseRejected
+			for _, r := range []*berthv1alpha1.PlacementChange{record, early} {
+				if err := d.write(r); err != nil {
+					d.t.Fatal(err)
+				}
+			}
+			d.restart()
+			d.x.answer = holds
 			d.attemptUntilStable()
-		}
-		d.x.answer = nil
-		d.attemptUntilStable()
-		if got := d.published(); got != "p-decision-1: c1 c2 c3" {
-			t.Errorf("expires %t: the change is approved, no plugin holds it any more, and published is %s", expires, d.state())
-		}
+			d.now = d.now.Add(2 * time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1", "c2")
+			d.attemptUntilStable()
+			d.require()
+			d.add("c3")
+			d.attemptUntilStable()
+			d.refuseIt()
+			d.attemptUntilStable()
+			d.add("c4")
+			d.attemptUntilStable()
+			d.remove("c4")
+			d.attemptUntilStable()
+			d.x.answer = holds
+			d.approve("2")
+			d.attemptUntilStable()
+			d.expect("p-decision-1: c1 c2 | [c1 c2 c3] | True/Held")
+			then(d)
+			d.attemptUntilStable()
+			d.x.answer, d.y.answer = nil, nil
+			d.attemptUntilStable()
+			if got := d.published(); got != "p-decision-1: c1 c2 c3" {
+				t.Errorf("the change is approved, no plugin holds it any more, and published is %s", d.state())
+			}
+			if got := d.phase("2"); got != berthv1alpha1.PhaseSuperseded {
+				t.Errorf("the record whose approval was used is %s", got)
+			}
+		})
 	}
 }

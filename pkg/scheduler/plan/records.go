@@ -143,20 +143,24 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 func (a *planner) recordHold(now metav1.Time) {
 	record := a.Record()
 	if record == nil {
-		a.createBefore(berthv1alpha1.PlacementChangeStatus{
+		created := a.createBefore(berthv1alpha1.PlacementChangeStatus{
 			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change.Proposal),
 			Approval: a.earlierApproval(),
 		}, now)
-		a.endUsed()
+		if created != nil {
+			a.endUsed()
+		}
 		return
 	}
 	a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 		status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
+		status.Approval = cmp.Or(a.earlierApproval(), status.Approval)
 		if status.StartTime == nil {
 			// The first write of the status failed.
 			status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
 		}
 	})
+	a.endUsed()
 	a.writeAfter(a.superseded(now)...)
 }
 
@@ -333,7 +337,7 @@ func (p *Plan) hasExpired(record *berthv1alpha1.PlacementChange) bool {
 func (p *Plan) expiryOf(record *berthv1alpha1.PlacementChange) (at time.Time) {
 	for _, hold := range record.Status.Holds {
 		renews := p.Profile.Traits(hold.Plugin).RenewsHolds
-		if isHeld(record) && record.Spec.Approval == nil && hold.Until != nil && !renews && (at.IsZero() || hold.Until.Time.Before(at)) {
+		if isHeld(record) && changes.ApprovalOf(record) == nil && hold.Until != nil && !renews && (at.IsZero() || hold.Until.Time.Before(at)) {
 			at = hold.Until.Time
 		}
 	}
