@@ -163,7 +163,7 @@ func (g *gate) Permit(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Pl
 	case g.approvable && p.Approved:
 		return nil, 0
 	case p.Kind == framework.RevokedRemoval && g.ofRevoked != nil:
-		return g.ofRevoked, 0
+		return g.ofRevoked, g.timeout
 	}
 	return g.answer, g.timeout
 }

@@ -416,6 +416,19 @@ func TestApprovedChangeGoesOn(t *testing.T) {
 	}
 }
 
+// TestHeldRevokedRemovalIsTriedAgain: the removal of a revoked cluster that is held beside the rest
+// is asked about again when the hold ends, also if the rest itself waits for nothing.
+func TestHeldRevokedRemovalIsTriedAgain(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+	d.attemptUntilStable()
+	d.x.ofRevoked, d.x.timeout = holds, time.Hour
+	d.leaveSet("c")
+	if at := d.attempt().State.NextAttempt(); at.IsZero() || at.After(d.now.Add(time.Hour)) {
+		t.Errorf("the next attempt is at %s, the removal is held for an hour", at)
+	}
+}
+
 // TestFailedRestGoesOn: nor does one failed request of a Reserve plugin.
 func TestFailedRestGoesOn(t *testing.T) {
 	r := &picky{bare: bare{"picky"}}

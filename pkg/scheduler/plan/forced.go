@@ -85,7 +85,7 @@ func (a *planner) permitRevoked(ctx context.Context, revoked []string) Outcome {
 	a.Timers.Revoked = stabilityOf(a.Timers.Revoked, m.Proposal, a.Snapshot.Now)
 	v := alone.permit(ctx, m)
 	a.Panics = alone.Panics
-	if a.revokedWait = v.Outcome == Waiting; a.revokedWait {
+	if a.revokedWait = v.Outcome == Waiting; v.Outcome != Permitted {
 		a.requeueAsFor(alone)
 	}
 	return v.Outcome
