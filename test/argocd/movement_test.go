@@ -171,8 +171,7 @@ func (h *healthWatch) see(ctx context.Context, event watch.EventType, app *argov
 	switch {
 	case event == watch.Deleted:
 	case app.DeletionTimestamp != nil && len(app.Finalizers) > 0:
-		app.Finalizers = nil
-		Expect(client.IgnoreNotFound(hub.Update(ctx, app))).To(Succeed())
+		letGo(ctx, app)
 	case event == watch.Added && !healthy:
 		key := client.ObjectKeyFromObject(app)
 		time.AfterFunc(deployTime(name), func() {
