@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,5 +52,33 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWarningsAreBounded: few and short, and without what takes too many comparisons.
+func TestWarningsAreBounded(t *testing.T) {
+	pl := ask().Predicate(fixture.MatchLabel("a", "z")).AddOn("r", "w", 1)
+	for i := range 20 {
+		pl = pl.AddOn("s", strings.Repeat("v", 1000)+fmt.Sprint(i), 1)
+	}
+	inv := fleet(pl, fixture.Cluster("c"))
+	score := fixture.Score("c", "r").Value("v", 0).Obj()
+	warnings := func() []string {
+		inv.Update(score)
+		return decide.Warnings(inv.SnapshotOfNew(pl.Obj(), fixture.Now, nil))
+	}
+	got := warnings()
+	if len(got) != 10 || !strings.Contains(got[0], `the score "w"`) {
+		t.Errorf("%d warnings, want 10: %q", len(got), got)
+	}
+	for _, w := range got {
+		if len(w) > 512 {
+			t.Errorf("%d bytes, want at most 512", len(w))
+		}
+	}
+	score = score.DeepCopy()
+	score.Status.Scores = make([]v1alpha1.AddOnPlacementScoreItem, 1_000_000)
+	if got := warnings(); len(got) != 0 {
+		t.Errorf("warns about what it did not look at to the end: %q", got)
 	}
 }

@@ -133,12 +133,16 @@ func (v *validator) placement(ctx context.Context, request *admissionv1.Admissio
 	if err != nil || object.DeletionTimestamp != nil || old != nil && sameInputs(object, old) {
 		return nil, nil, err
 	}
-	mistakes, err := validateInTurn(ctx, &v.turns, request.Namespace, v.validate, object, old)
+	object.Namespace = request.Namespace
 	warnings := v.placementWarnings(ctx, object, request.Namespace)
-	if v.warn != nil && len(mistakes) == 0 && err == nil {
-		object.Namespace = request.Namespace
-		warnings = append(warnings, v.warn(object)...)
+	validate := func(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList {
+		mistakes := v.validate(ctx, pl)
+		if v.warn != nil && pl == object && len(mistakes) == 0 {
+			warnings = append(warnings, v.warn(object)...)
+		}
+		return mistakes
 	}
+	mistakes, err := validateInTurn(ctx, &v.turns, request.Namespace, validate, object, old)
 	return mistakes, warnings, err
 }
 

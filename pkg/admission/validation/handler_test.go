@@ -127,7 +127,8 @@ func TestRequiredPolicyWarnings(t *testing.T) {
 	}
 }
 
-// TestProbableMistakes: a valid Placement is warned about when its spec is written.
+// TestProbableMistakes: a valid Placement is warned about when its spec is written, in the turn of
+// its namespace.
 func TestProbableMistakes(t *testing.T) {
 	const object = `{"metadata":{"name":"p"},"spec":{"clusterSets":["s"]}}`
 	for name, tc := range map[string]struct{ object, old, want string }{
@@ -138,7 +139,14 @@ func TestProbableMistakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newValidator(unknownSets, groupsInvalid, nil)
-			v.warn = func(pl *v1alpha1.Placement) []string { return []string{pl.Namespace + "/" + pl.Name + ": odd"} }
+			ended, end := context.WithCancel(t.Context())
+			end()
+			v.warn = func(pl *v1alpha1.Placement) []string {
+				if err := v.turns.Do(ended, "ns1", func() {}); err == nil {
+					t.Error("another request of the namespace is validated at the same time")
+				}
+				return []string{pl.Namespace + "/" + pl.Name + ": odd"}
+			}
 			r := request("placements", tc.object, tc.old)
 			r.Namespace = "ns1"
 			if got := strings.Join(v.Handle(t.Context(), r).Warnings, "\n"); got != tc.want {
