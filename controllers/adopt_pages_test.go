@@ -198,8 +198,8 @@ func TestLostStatusIsWritten(t *testing.T) {
 	h.checkStatus()
 }
 
-// TestUnknownPagesStayUnknown: if all pages are gone and no record says what they listed, the status
-// is all that is known, and stays. Without it, the next attempt would publish an empty page.
+// TestUnknownPagesStayUnknown: if all pages are gone and no record says what they listed, the
+// status is all that is known, and stays. Without it, the next attempt would publish an empty page.
 func TestUnknownPagesStayUnknown(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "q1")
 	inv := h.reconciler.Inventory

@@ -59,9 +59,11 @@ func (p *predicate) loosen(ctx context.Context, snapshot *framework.Snapshot, pl
 	kept, byCEL := p.metExpressions(ctx, snapshot, cluster)
 	selector.CelSelector.CelExpressions = kept
 	texts := append(byLabel, byClaim...)
-	if len(pl.Spec.Predicates) > 1 {
-		for at := range texts {
-			texts[at] += fmt.Sprintf(" in predicates[%d]", i)
+	for at := range texts {
+		if len(pl.Spec.Predicates) > 1 {
+			texts[at] = fmt.Sprintf("predicates[%d] %s", i, texts[at])
+		} else {
+			texts[at] = "predicate " + texts[at]
 		}
 	}
 	texts = append(texts, byCEL...)

@@ -32,7 +32,7 @@ func TestPredicateRelaxations(t *testing.T) {
 	}
 	without := `without CEL "` + `managedCluster.metadata.name == \"d\""`
 	want := []string{
-		"without label b in predicates[1]", "without label a in predicates[0] and " + without, "cluster label b=y", "cluster label a=x and " + without,
+		"predicates[1] without label b", "predicates[0] without label a and " + without, "cluster label b=y", "cluster label a=x and " + without,
 	}
 	if diff := cmp.Diff(want, texts); diff != "" {
 		t.Fatalf("relaxations (-want +got):\n%s", diff)
@@ -112,9 +112,9 @@ func TestLoosen(t *testing.T) {
 		want      []string
 	}{
 		"all are met":          {one(fixture.MatchLabel("a", "x"), fixture.MatchClaim("k", in, "1")), nil},
-		"a label":              {one(fixture.MatchLabel("a", "y"), fixture.MatchLabelExpression("a", present)), []string{"without label a"}},
-		"a label and a claim":  {one(fixture.MatchLabel("b", "y"), fixture.MatchClaim("k", notIn, "1")), []string{"without label b and without claim k"}},
-		"contradictory labels": {one(fixture.MatchLabel("a", "x"), fixture.MatchLabelExpression("a", absent)), []string{"without label a"}},
+		"a label":              {one(fixture.MatchLabel("a", "y"), fixture.MatchLabelExpression("a", present)), []string{"predicate without label a"}},
+		"a label and a claim":  {one(fixture.MatchLabel("b", "y"), fixture.MatchClaim("k", notIn, "1")), []string{"predicate without label b and predicate without claim k"}},
+		"contradictory labels": {one(fixture.MatchLabel("a", "x"), fixture.MatchLabelExpression("a", absent)), []string{"predicate without label a"}},
 		"an expression":        {one(fixture.MatchCEL("1 > 2")), []string{`without CEL "1 > 2"`}},
 	} {
 		t.Run(name, func(t *testing.T) {

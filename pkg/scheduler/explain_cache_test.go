@@ -58,7 +58,7 @@ func TestExplainLeavesNoTrace(t *testing.T) {
 	for _, v := range s.Explain(ctx, r.Decision, "") {
 		flips[v.Cluster] = v.SelectedWith
 	}
-	if diff := cmp.Diff(map[string]string{"c1": "without label a", "c2": "without label a", "c3": "without label a"}, flips); diff != "" {
+	if diff := cmp.Diff(map[string]string{"c1": "predicate without label a", "c2": "predicate without label a", "c3": "predicate without label a"}, flips); diff != "" {
 		t.Errorf("flips (-want +got):\n%s", diff)
 	}
 	s.Explain(ctx, r.Decision, "c3")
@@ -83,7 +83,7 @@ func TestVerdicts(t *testing.T) {
 	want := []framework.ClusterVerdict{
 		{Cluster: "a", Rank: 2, Score: new(int64(105)), Scores: scores(5, 0), Distance: new(int64(-6)), Reason: "rank 2 of 2, 1 selected", SelectedWith: "+6 score"},
 		{Cluster: "b", Rank: 1, Score: new(int64(111)), Scores: scores(3, 4), Distance: new(int64(6)), Reason: "rank 1 of 2", Selected: true},
-		{Cluster: "c", Plugin: "Predicate", Reason: "labels do not match a=x", SelectedWith: "without label a and +12 score"},
+		{Cluster: "c", Plugin: "Predicate", Reason: "labels do not match a=x", SelectedWith: "predicate without label a and +12 score"},
 	}
 	if diff := cmp.Diff(want, s.Explain(ctx, r.Decision, "")); diff != "" {
 		t.Errorf("all (-want +got):\n%s", diff)
@@ -125,10 +125,10 @@ func TestSelectedWithSeveralChanges(t *testing.T) {
 		placement fixture.PlacementBuilder
 		want      string
 	}{
-		"a label and a toleration":             {ask().Predicate(fixture.MatchLabel("a", "x")), "without label a and tolerate k=v:NoSelect"},
+		"a label and a toleration":             {ask().Predicate(fixture.MatchLabel("a", "x")), "predicate without label a and tolerate k=v:NoSelect"},
 		"a toleration alone":                   {ask(), "tolerate k=v:NoSelect"},
-		"a second predicate":                   {ask().Predicate(fixture.MatchLabel(v1alpha1.ClusterSetLabel, "x")).Predicate(fixture.MatchLabel("b", "y")), "without label cluster.open-cluster-management.io/clusterset in predicates[0] and tolerate k=v:NoSelect"},
-		"a label that the cluster cannot have": {ask().Predicate(fixture.MatchLabel(v1alpha1.ClusterSetLabel, "x")), "without label cluster.open-cluster-management.io/clusterset and tolerate k=v:NoSelect"},
+		"a second predicate":                   {ask().Predicate(fixture.MatchLabel(v1alpha1.ClusterSetLabel, "x")).Predicate(fixture.MatchLabel("b", "y")), "predicates[0] without label cluster.open-cluster-management.io/clusterset and tolerate k=v:NoSelect"},
+		"a label that the cluster cannot have": {ask().Predicate(fixture.MatchLabel(v1alpha1.ClusterSetLabel, "x")), "predicate without label cluster.open-cluster-management.io/clusterset and tolerate k=v:NoSelect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScheduler(t)

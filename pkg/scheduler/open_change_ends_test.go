@@ -549,8 +549,8 @@ func TestPagesAreRestoredWithoutRecords(t *testing.T) {
 	}
 }
 
-// TestRestoredPagesKeepTheirSpec: pages that are restored while the record of the next change cannot
-// be written are still those of the spec for which they were published.
+// TestRestoredPagesKeepTheirSpec: pages that are restored while the record of the next change
+// cannot be written are still those of the spec for which they were published.
 func TestRestoredPagesKeepTheirSpec(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
 	d.attemptUntilStable()

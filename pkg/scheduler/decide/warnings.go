@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxComparisons is how often labels and scores are looked at for the warnings of one Placement.
-	// There is no warning about what is not looked at to the end.
+	// maxComparisons is how often labels and scores are looked at for the warnings of a Placement;
+	// what is not looked at to the end gets no warning.
 	maxComparisons = 1_000_000
 	// maxWarnings is how many warnings a Placement gets, and maxWarningLength how long each may be.
 	maxWarnings      = 10

@@ -45,7 +45,7 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 		Expect(got.Verdicts[1]).To(Equal(berthv1alpha1.ClusterVerdict{
 			Cluster: "shop-2", Plugin: "Predicate", Reason: "labels do not match gpu=true", SelectedWith: got.Verdicts[1].SelectedWith,
 		}))
-		Expect(got.Verdicts[1].SelectedWith).To(ContainSubstring("without label gpu"))
+		Expect(got.Verdicts[1].SelectedWith).To(ContainSubstring("predicate without label gpu"))
 		Expect(got.Verdicts[4].Rank).To(BeEquivalentTo(3))
 		Expect(got.Verdicts[4].SelectedWith).To(HavePrefix("+"))
 	})
