@@ -67,3 +67,11 @@ func TestCommandAndPermissions(t *testing.T) {
 		})
 	}
 }
+
+// TestCommentOnResumeNeedsPatch: the policy is deleted, so that the Placement keeps the comment.
+func TestCommentOnResumeNeedsPatch(t *testing.T) {
+	needs := Request{Verb: Resume, Placement: types.NamespacedName{Namespace: "shop", Name: "web"}, Comment: "over"}.Needs()
+	if got, want := needs[len(needs)-1].String(), "patch placements in namespace shop"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

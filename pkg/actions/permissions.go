@@ -52,7 +52,11 @@ func (r Request) Needs() []Permission {
 	case Suspend:
 		return []Permission{own("create", "disruptionpolicies"), own("get", "disruptionpolicies"), placement, records}
 	case Resume:
-		return []Permission{own("delete", "disruptionpolicies"), own("get", "disruptionpolicies"), placement, records}
+		needs := []Permission{own("delete", "disruptionpolicies"), own("get", "disruptionpolicies"), placement, records}
+		if r.Comment != "" { // The policy is gone, so the Placement has it.
+			needs = append(needs, ocm("patch", "placements"))
+		}
+		return needs
 	case Undo, Pin:
 		return []Permission{ocm("patch", "placements"), placement, records, pages}
 	case Unpin:

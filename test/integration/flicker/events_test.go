@@ -23,7 +23,7 @@ import (
 
 // The cold start: so many Placements wait for the controller, in so many namespaces.
 const (
-	coldPlacements = 2000
+	coldPlacements = 500
 	coldNamespaces = 4
 	coldClusters   = 20
 )
