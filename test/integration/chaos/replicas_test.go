@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -31,48 +30,6 @@ const (
 var electing = []string{"--leader-elect=true", "--leader-election-namespace=default"}
 
 var _ = Describe("Two replicas", func() {
-	It("fail over when the leader is killed, and publish no change twice", func(ctx SpecContext) {
-		freeLease(ctx)
-		t := begin(ctx, "killed", false)
-		active, first := t.controller(electing...)
-		var waits []time.Duration
-		for round := range times(1, 2) {
-			Eventually(func() int { return writesOf(first) }).Should(BeNumerically(">", 0))
-			t.churn(ctx, false)
-			standby, second := t.controller(electing...)
-			Eventually(func() int { return writesOf(first) }).Should(BeNumerically(">", 15))
-			// It dies between a write and the hub's answer.
-			dead := make(chan time.Time, 1)
-			var once sync.Once
-			first.AfterWrites(func(*http.Request) {
-				once.Do(func() {
-					_ = active.Command.Process.Kill()
-					dead <- time.Now()
-				})
-			})
-			var at time.Time
-			Eventually(dead).Should(Receive(&at))
-			active.Kill()
-			t.injected["SIGKILL"]++
-			Expect(writesOf(second)).To(BeZero())
-			// One change while nobody decides: one write for it, by the one who comes next.
-			third := t.Name + "-still-c"
-			value := []string{"moved", "still"}[round%2]
-			Expect(faults.SetLabel(ctx, hub, third, faults.PoolLabel, value)).To(Succeed())
-			Eventually(func() int { return writesOf(second) }, leaseTime+retryTime+slack).Should(BeNumerically(">", 0))
-			waits = append(waits, time.Since(at))
-			Eventually(func() ([]string, error) { return answer(ctx, t.Name, quiet) }).Should(HaveLen(2 + round%2))
-			t.waitForSimulated(ctx)
-			Expect(second.Made().Written).To(HaveKeyWithValue(quiet+"-decision-1", 1))
-			expectInTurn(first, second)
-			active, first = standby, second
-		}
-		for _, wait := range waits {
-			Expect(wait).To(BeNumerically("<", leaseTime+retryTime+slack))
-		}
-		t.end("the active of two replicas is killed", fmt.Sprintf("takeover after %v", rounded(waits)))
-	}, NodeTimeout(6*time.Minute))
-
 	It("do not write at the same time: a leader that loses its lease stops before the other replica starts", func(ctx SpecContext) {
 		freeLease(ctx)
 		t := begin(ctx, "lease", false)
@@ -126,12 +83,4 @@ func freeLease(ctx context.Context) {
 	GinkgoHelper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "berth.berth.dev"}}
 	Expect(client.IgnoreNotFound(hub.Delete(ctx, lease))).To(Succeed())
-}
-
-func rounded(all []time.Duration) []time.Duration {
-	out := make([]time.Duration, len(all))
-	for i, d := range all {
-		out[i] = faults.Seconds(d)
-	}
-	return out
 }

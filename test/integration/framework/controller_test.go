@@ -2,6 +2,9 @@ package framework
 
 import (
 	"fmt"
+	"net/http"
+	"path"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -75,16 +78,25 @@ func startBerth(workers int) {
 	berth = hub.StartController(controllers.Options{Config: config, Workers: workers})
 }
 
-// leaderVariable says that a controller in a process of its own needs the lease.
-const leaderVariable = "BERTH_FRAMEWORK_LEADER"
-
-// startProcess runs this very binary as a controller, until it is killed or the spec ends.
-func startProcess(kubeconfig string, leaderElection bool) *faults.Process {
+// startBehindProxy runs this very binary as a controller behind a proxy, until the spec ends.
+func startBehindProxy() *faults.Proxy {
 	GinkgoHelper()
-	if leaderElection {
-		return faults.StartTestController(kubeconfig, leaderVariable+"=1")
-	}
-	return faults.StartTestController(kubeconfig)
+	proxy := faults.StartProxy(hub.Config)
+	faults.StartTestController(proxy.Kubeconfig())
+	return proxy
+}
+
+// failWrites has the next writes to a path with this end fail, and counts those that are left.
+func failWrites(proxy *faults.Proxy, end string, writes int64) *atomic.Int64 {
+	left := &atomic.Int64{}
+	left.Store(writes)
+	proxy.Fail(func(r *http.Request) faults.Fault {
+		if faults.IsWrite(r) && path.Base(r.URL.Path) == end && left.Add(-1) >= 0 {
+			return faults.Fault{Code: http.StatusInsufficientStorage}
+		}
+		return faults.Fault{}
+	})
+	return left
 }
 
 // reconciles is a check for Consistently: how often controllers of this process were busy with a

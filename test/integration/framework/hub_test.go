@@ -58,15 +58,11 @@ func (t team) names(a, b int) []string {
 	return names
 }
 
-// clusters creates clusters 0 to n-1 in the pool. How an i-th one differs is up to the caller.
-func (t team) clusters(ctx context.Context, n int, differ ...func(i int, b fixture.ClusterBuilder) fixture.ClusterBuilder) {
+// clusters creates clusters 0 to n-1 in the pool.
+func (t team) clusters(ctx context.Context, n int) {
 	GinkgoHelper()
 	faults.InParallel(n, func(i int) error {
-		b := fixture.Cluster(t.names(i, i+1)[0]).Set(string(t)).Label(poolLabel, "in")
-		for _, d := range differ {
-			b = d(i, b)
-		}
-		return hub.Create(ctx, b.Obj())
+		return hub.Create(ctx, fixture.Cluster(t.names(i, i+1)[0]).Set(string(t)).Label(poolLabel, "in").Obj())
 	})
 }
 

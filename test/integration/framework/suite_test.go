@@ -33,8 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		to.Impersonate.UserName = testhub.Account
 		return controllers.NewManager(ctx, to, controllers.Options{
-			Config: config, LeaderElection: os.Getenv(leaderVariable) != "", LeaderElectionNamespace: "berth-system",
-			MetricsAddress: faults.MetricsAddress(), HealthAddress: "0",
+			Config: config, MetricsAddress: faults.MetricsAddress(), HealthAddress: "0",
 		})
 	})
 	os.Exit(m.Run())
