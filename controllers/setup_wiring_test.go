@@ -73,9 +73,14 @@ func TestSetUpAddsControllers(t *testing.T) {
 			want: []string{"BindingReconciler", "ClusterLeaseReconciler", "ClusterSetReconciler", "DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler",
 				"cluster-availability", "cluster-default-set", "cluster-taint-time"},
 		},
-		"without housekeeping":             {serves: wholeCRDs, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler"}},
-		"beside Open Cluster Management":   {serves: steppedCRDs, housekeeping: []string{"*"}, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler"}},
-		"without Berth's own kinds":        {serves: map[string][]string{v1alpha1.GroupName: steppedCRDs[v1alpha1.GroupName]}, want: []string{"PlacementReconciler"}},
+		"without housekeeping":           {serves: wholeCRDs, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler"}},
+		"beside Open Cluster Management": {serves: steppedCRDs, housekeeping: []string{"*"}, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler"}},
+		"without Berth's own kinds":      {serves: map[string][]string{v1alpha1.GroupName: steppedCRDs[v1alpha1.GroupName]}, want: []string{"PlacementReconciler"}},
+		"all but some": {
+			serves: wholeCRDs, housekeeping: []string{"-cluster-availability", "-clusterset"}, wantRecords: true,
+			want: []string{"BindingReconciler", "ClusterLeaseReconciler", "DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler",
+				"cluster-default-set", "cluster-taint-time"},
+		},
 		"without any kinds, one is chosen": {serves: map[string][]string{}, housekeeping: []string{"clustersetbinding"}, want: []string{"BindingReconciler", "PlacementReconciler"}},
 	}
 	for name, tc := range tests {
