@@ -43,7 +43,9 @@ type Done struct {
 	// recorded is true once the records before step 9 are written. withoutRecords is true if Step
 	// was published although they could not be.
 	recorded, withoutRecords bool
-	claim                    plan.Claim
+	// bound is true once Bind plugins were called for Step.
+	bound bool
+	claim plan.Claim
 	// foundFrom is the position in Step.Writes of the first write whose response was lost. scores
 	// is the text of the scores then: it outlives Release.
 	foundFrom int

@@ -54,7 +54,9 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 		return
 	}
 	if a.Err = s.bindStep(ctx, a); a.Err != nil {
-		s.keepUnverified(a)
+		if s.keepUnverified(a); !a.bound {
+			s.restore(ctx, a)
+		}
 		s.unreserveStep(ctx, a, a.Step)
 		if last := a.Snapshot.Subject.Last; last != nil && a.ScoresWritten() {
 			scored := *last
@@ -70,20 +72,10 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 
 // publishWithoutRecords publishes what must not wait for a record that cannot be written.
 func (s *Scheduler) publishWithoutRecords(ctx context.Context, a *Attempt) {
-	switch {
-	case a.WithoutRecords == nil:
-		s.unreserveStep(ctx, a, a.Step)
+	if restored := s.restore(ctx, a); restored != nil && a.Publication() == plan.Republished {
+		a.Step = restored
 		return
-	case a.WithoutRecords.Kind == framework.Republication:
-		restored, p, step := *a, *a.Plan, *a.WithoutRecords
-		p.Publish, restored.Plan, restored.Step = &step, &p, &step
-		if s.bindStep(ctx, &restored).IsSuccess() {
-			s.setPublished(a, restored.published())
-		}
-		if a.panics = restored.panics; a.Publication() == plan.Republished {
-			a.Step = restored.Step
-			return
-		}
+	} else if restored != nil || a.WithoutRecords == nil {
 		s.unreserveStep(ctx, a, a.Step)
 		return
 	}
@@ -98,6 +90,21 @@ func (s *Scheduler) publishWithoutRecords(ctx context.Context, a *Attempt) {
 	s.keepUnverified(&alone)
 	planned.Writes, planned.Result = forced.Writes, forced.Result
 	s.unreserveStep(ctx, a, planned)
+}
+
+// restore publishes the pages again that were edited or deleted, while the step is not published.
+// It returns what it tried to publish; nil for nothing.
+func (s *Scheduler) restore(ctx context.Context, a *Attempt) *framework.Proposal {
+	if a.WithoutRecords == nil || a.WithoutRecords.Kind != framework.Republication {
+		return nil
+	}
+	restored, p, step := *a, *a.Plan, *a.WithoutRecords
+	p.Publish, restored.Plan, restored.Step = &step, &p, &step
+	if s.bindStep(ctx, &restored).IsSuccess() {
+		s.setPublished(a, restored.published())
+	}
+	a.panics = restored.panics
+	return &step
 }
 
 // keepUnverified keeps an attempt whose writes may have succeeded although they failed.
@@ -188,6 +195,7 @@ func (s *Scheduler) preBind(ctx context.Context, a *Attempt) *framework.Status {
 
 func (s *Scheduler) bind(ctx context.Context, a *Attempt) *framework.Status {
 	defer s.startTimer(a, "Bind")()
+	a.bound = true
 	for _, plugin := range a.Profile.Bind {
 		status := plugins.Call(ctx, "Bind", plugin, func() *framework.Status {
 			return plugin.Bind(ctx, a.State, a.Snapshot.Subject.Placement, a.Step)

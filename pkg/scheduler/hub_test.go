@@ -171,7 +171,11 @@ func (g *gate) Permit(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Pl
 // fore reserves nothing and answers as it is set: answer is that of Reserve.
 type fore struct {
 	bare
-	answer, ofTransition *framework.Status
+	answer, ofTransition, ofPreBind *framework.Status
+}
+
+func (f *fore) PreBind(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
+	return f.ofPreBind
 }
 
 func (f *fore) Transition(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Change) (*framework.Transition, *framework.Status) {

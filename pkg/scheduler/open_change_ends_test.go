@@ -570,6 +570,26 @@ func TestRestoredPagesKeepTheirSpec(t *testing.T) {
 	}
 }
 
+// TestPagesAreRestoredThoughPreBindFails: a plugin that keeps a change from being published keeps
+// no damage.
+func TestPagesAreRestoredThoughPreBindFails(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.attemptUntilStable()
+	d.fore.ofPreBind = framework.AsStatus(errors.New("broken"))
+	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
+	d.meddle("p-decision-1", func(*v1alpha1.PlacementDecision) bool { return false })
+	_, _ = d.try()
+	if got := d.published(); got != "p-decision-1: c1 c2" {
+		t.Error(got)
+	}
+	d.fore.ofPreBind = nil
+	_, _ = d.try()
+	d.attemptUntilStable()
+	if got := d.published(); got != "p-decision-1: c1" {
+		t.Error(got)
+	}
+}
+
 // TestPagesDeletedWhileDown: pages that were deleted while no controller ran are restored, and the
 // change in progress goes on.
 func TestPagesDeletedWhileDown(t *testing.T) {
