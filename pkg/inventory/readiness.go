@@ -225,21 +225,21 @@ func (inv *Inventory) requirementsOf(p *placement) []*changes.Readiness {
 }
 
 // notReady returns why clusters of a Placement are not ready, by name, and those of which it is not
-// known because a source cannot be read. Nil if all are ready.
+// known, because a source cannot be read or says nothing of them. Nil if all are ready.
 func (inv *Inventory) notReady(p *placement, names []string) (all map[string]string, unknown map[string]bool) {
 	for _, r := range inv.requirementsOf(p) {
 		for _, name := range names {
 			if all[name] != "" && !unknown[name] {
 				continue
 			}
-			why, read := inv.unready(p, r, name)
-			if why == "" || !read && unknown[name] {
+			why, known := inv.unready(p, r, name)
+			if why == "" || !known && unknown[name] {
 				continue
 			}
 			if all == nil {
 				all, unknown = map[string]string{}, map[string]bool{}
 			}
-			if all[name], unknown[name] = why, true; read {
+			if all[name], unknown[name] = why, true; known {
 				delete(unknown, name)
 			}
 		}
@@ -247,20 +247,23 @@ func (inv *Inventory) notReady(p *placement, names []string) (all map[string]str
 	return all, unknown
 }
 
-// unready returns why one cluster is not ready by one requirement; empty if it is. read is false if
-// the source cannot be read.
-func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string) (why string, read bool) {
+// unready returns why one cluster is not ready by one requirement; empty if it is. known is false
+// if the source cannot be read, or has nothing for the cluster.
+func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string) (why string, known bool) {
 	count := readyCount{}
 	if r.Source == clusterSource {
 		if i, known := inv.names.index[cluster]; known {
 			if c := inv.clusters.Get(i); c != nil && r.Matches(p.key.Name, labels.Set(c.Labels)) {
+				if meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable) == nil {
+					return r.Source + ": it has no condition Available", false
+				}
 				count.objects = 1
 				if available(c) {
 					count.ready = 1
 				}
 			}
 		}
-		return r.Unready(count.objects, count.ready), true
+		return r.Unready(count.objects, count.ready), count.objects > 0
 	}
 	if failure := inv.readinessFailure(r.Source, p.key.Namespace); failure != "" {
 		return r.Source + ": " + failure, false
@@ -268,7 +271,7 @@ func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string
 	if objects := inv.readiness[r.Source].scopes[Key{Namespace: p.key.Namespace, Name: cluster}]; objects != nil {
 		count = objects.count(p, r)
 	}
-	return r.Unready(count.objects, count.ready), true
+	return r.Unready(count.objects, count.ready), count.objects > 0
 }
 
 func available(c *framework.Cluster) bool {

@@ -146,8 +146,15 @@ func TestReadiness(t *testing.T) {
 			d.inv.Update(d.clusters["a"].DeepCopy())
 		}, []step{
 			{func(*desk) {}, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
-				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (cluster: 0 of 1 objects ready); " + waiting},
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (cluster: it has no condition Available); " + waiting},
 			{func(d *desk) { d.available("x") }, "b c x"},
+		}},
+		"nothing is known of any cluster": {func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: "cluster"}
+		}, swap, []step{
+			{func(*desk) {}, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for b, c, x (cluster: it has no condition Available); " + waiting},
+			{func(d *desk) { d.available("b", "c", "x") }, "b c x"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

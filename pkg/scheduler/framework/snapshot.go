@@ -47,7 +47,7 @@ type Snapshot struct {
 	// has a readiness source, all are ready.
 	NotReady map[string]string
 	// Unknown has those of NotReady of which it is not known whether they are ready, because a
-	// readiness source cannot be read.
+	// readiness source cannot be read or has nothing for the cluster.
 	Unknown map[string]bool
 	// Timers are the engine's measurements from earlier attempts for this Placement.
 	Timers Timers
