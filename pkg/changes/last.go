@@ -77,6 +77,39 @@ func (h History) Clusters(listed []string) (names []string, ok bool) {
 	return nil, false
 }
 
+// ClustersInSteps is Clusters in the middle of a change, or after changes that were superseded in
+// part: what the pages, of which revision is the highest, list of what these changes add and remove
+// is published.
+func (h History) ClustersInSteps(listed []string, revision int64) (names []string, ok bool) {
+	newest := h.Newest(berthv1alpha1.PhasePublished)
+	if newest == nil {
+		return nil, false
+	}
+	before, known := listed, revision == newest.Spec.Revision
+	later := slices.DeleteFunc(slices.Clone(h[slices.Index(h, newest)+1:]), func(r *berthv1alpha1.PlacementChange) bool { return !began(r) })
+	for _, record := range slices.Backward(later) {
+		added, removed, err := Lists(record)
+		if err != nil {
+			return nil, false
+		}
+		before, known = apply(before, removed, added), known || record.Spec.Revision == revision
+	}
+	if len(later) == 0 || !known {
+		return nil, false // The record of the pages is missing.
+	}
+	if names, ok = h.Clusters(before); !ok {
+		return nil, false
+	}
+	for _, record := range later {
+		if berthv1alpha1.Digest(names) != record.Spec.From {
+			return nil, false // A record is missing.
+		}
+		added, removed, _ := Lists(record) // Read above.
+		names = apply(names, Minus(added, Minus(added, listed)), Minus(removed, listed))
+	}
+	return names, true
+}
+
 func setDefault(in map[string]bool, name string, value bool) {
 	if _, known := in[name]; !known {
 		in[name] = value

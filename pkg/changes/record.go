@@ -25,6 +25,8 @@ type Change struct {
 	Clusters int
 	// Added and Removed are the names that lead from one set to the other, sorted.
 	Added, Removed []string
+	// Forced are those of Removed that the Placement cannot keep, sorted.
+	Forced []string
 	// Cause is what triggered the attempt, in one line.
 	Cause string
 	// Generation and Profile are those of the Placement.
@@ -87,7 +89,7 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv
 			AddedCount: int32(len(c.Added)), RemovedCount: int32(len(c.Removed)),
 			Added: firstNames(c.Added), Removed: firstNames(c.Removed),
 			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, PublishedGeneration: c.PublishedGeneration,
-			Profile: c.Profile, Queue: c.Queue, Edited: c.Edited, Returned: firstNames(c.Returned),
+			Profile: c.Profile, Queue: c.Queue, Edited: c.Edited, Returned: firstNames(c.Returned), Forced: firstNames(c.Forced),
 			Before: c.Before, By: oneLine(c.By), Comment: oneLine(c.Comment),
 		},
 	}
@@ -283,6 +285,7 @@ func Merge(first, second Change) Change {
 	}
 	merged.Added = Sorted(slices.Concat(Minus(first.Added, second.Removed), Minus(second.Added, first.Removed)))
 	merged.Removed = Sorted(slices.Concat(Minus(first.Removed, second.Added), Minus(second.Removed, first.Added)))
+	merged.Forced = Minus(merged.Removed, Minus(merged.Removed, Sorted(slices.Concat(first.Forced, second.Forced))))
 	back := Minus(first.Removed, Minus(first.Removed, second.Added))
 	merged.Returned = Sorted(slices.Concat(Minus(first.Returned, second.Removed), second.Returned, back))
 	merged.Removals = addUp(slices.Concat(first.Removals, second.Removals))

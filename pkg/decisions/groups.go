@@ -21,6 +21,7 @@ type Choice struct {
 	Name           string
 	Labels, Claims map[string]string // read by group selectors
 	Score          int64             // total score, published when the Placement sorts by Score
+	Leaves         bool              // in a later step of a change: it does not count for lengths
 }
 
 // Grouping is a selection divided into decision groups by name: the input of NewPlan.
@@ -129,7 +130,11 @@ func (s *Strategy) groupLength(n int) int {
 
 // Group divides a selection, whose choices are in rank order.
 func (s *Strategy) Group(choices []Choice, sortByScore bool) Grouping {
-	a := Grouping{Choices: choices, Length: s.groupLength(len(choices)), SortByScore: sortByScore}
+	a := Grouping{Choices: choices, SortByScore: sortByScore}
+	a.Length = len(choices)
+	if n := max(a.counted(nil), min(len(choices), 1)); s.groupLength(n) < n || s.length == 1 {
+		a.Length = max(s.groupLength(n), 1)
+	}
 	left := make([]int, len(choices))
 	for i := range left {
 		left[i] = i
@@ -153,6 +158,24 @@ func (s *Strategy) Group(choices []Choice, sortByScore bool) Grouping {
 		a.Groups = append(a.Groups, GroupMembers{Choices: left})
 	}
 	return a
+}
+
+// counted returns how many of the choices count for lengths: of all, or of those with an index.
+func (a *Grouping) counted(indexes []int) (n int) {
+	if indexes == nil {
+		for i := range a.Choices {
+			if !a.Choices[i].Leaves {
+				n++
+			}
+		}
+		return n
+	}
+	for _, i := range indexes {
+		if !a.Choices[i].Leaves {
+			n++
+		}
+	}
+	return n
 }
 
 // AsPublished divides choices into the groups of the published pages. It is for a Placement whose

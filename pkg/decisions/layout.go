@@ -33,7 +33,7 @@ type group struct {
 	label
 	entry int // of Grouping.Groups
 	pages []*draft
-	size  int
+	size  int // without clusters that leave
 }
 
 const (
@@ -117,13 +117,14 @@ func (l *layout) keepClusters() {
 			continue
 		}
 		for _, i := range page.listed {
-			if !l.kept[i] && l.wanted[i] == g.entry && len(page.kept) < v1alpha1.MaxDecisionsPerPage && g.size < l.grouping.Length {
+			fits := g.size < l.grouping.Length || l.grouping.Choices[i].Leaves
+			if !l.kept[i] && l.wanted[i] == g.entry && len(page.kept) < v1alpha1.MaxDecisionsPerPage && fits {
 				l.keepOnPage(i, page, g)
 			}
 		}
 	}
 	for _, g := range groups {
-		if g.size > 0 {
+		if len(g.pages) > 0 {
 			l.groups = append(l.groups, g)
 		}
 	}
@@ -198,7 +199,7 @@ func (l *layout) entriesOfParts() map[part]map[int]int {
 
 // needed returns the smallest number of groups for an entry.
 func (l *layout) needed(entry int) int {
-	return (len(l.grouping.Groups[entry].Choices) + l.grouping.Length - 1) / l.grouping.Length
+	return (max(l.grouping.counted(l.grouping.Groups[entry].Choices), 1) + l.grouping.Length - 1) / l.grouping.Length
 }
 
 func (l *layout) keepOnPage(i int, page *draft, g *group) {
@@ -211,7 +212,9 @@ func (l *layout) keepOnPage(i int, page *draft, g *group) {
 	}
 	page.kept = append(page.kept, i)
 	l.kept[i] = true
-	g.size++
+	if !l.grouping.Choices[i].Leaves {
+		g.size++
+	}
 }
 
 // relabelPages gives pages without a group (renamed, shortened or wrongly labelled) a new one if

@@ -11,6 +11,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -25,24 +26,17 @@ func (inv *Inventory) loadLast(p *placement) {
 	}
 }
 
-// readLast returns what the pages list; nil without pages. Unless they are delegated, or Open
-// Cluster Management's controller decided meanwhile, pages that are not newer than the newest
-// record, but list other clusters, were damaged while no controller ran: it then returns the
-// clusters of the record, if these are known. If all pages are gone in the middle of a change,
-// these are the clusters from which it began.
+// readLast returns what the pages list; nil without pages. Pages that were damaged while no
+// controller ran count as the records say.
 func (inv *Inventory) readLast(p *placement) *framework.Published {
 	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
 	last := framework.PublishedOn(own)
 	last.Revision = history.PageRevision(own)
 	last.SinceStart = (inv.started || inv.starting) && !p.delegated && !inv.options.Follows
-	latest := history.Latest(last.Revision)
-	if len(own) == 0 {
-		latest = history.LatestWithoutPages()
-	}
-	// Pages without a revision may be newer than all records.
-	if latest != nil && !p.delegated && !decidedByOCM(own) && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {
-		if names, ok := history.Clusters(last.Names); ok {
-			last.Names, last.Digest, last.Pages, last.Revision = names, latest.Spec.To, nil, latest.Spec.Revision
+	// Other writers may have decided meanwhile.
+	if !p.delegated && !decidedByOCM(own) {
+		if names, revision, ok := undamaged(own, history, last); ok {
+			last.Names, last.Digest, last.Pages, last.Revision = names, framework.DigestOf(names), nil, revision
 			return last
 		}
 	}
@@ -54,6 +48,26 @@ func (inv *Inventory) readLast(p *placement) *framework.Published {
 		last.Revision = max(last.Revision, latest.Spec.Revision)
 	}
 	return last
+}
+
+// undamaged returns the clusters that the records say were published last, if the pages are not
+// newer than these, but list other clusters; ok is false if they do not, or if it is not known. If
+// all pages are gone in the middle of a change, these are the clusters from which it began.
+func undamaged(own []*v1alpha1.PlacementDecision, history changes.History, listed *framework.Published) (names []string, revision int64, ok bool) {
+	latest := history.Latest(listed.Revision)
+	if len(own) == 0 {
+		latest = history.LatestWithoutPages()
+	}
+	switch {
+	case latest == nil && len(own) > 0:
+		names, ok = history.ClustersInSteps(listed.Names, listed.Revision)
+		return names, listed.Revision, ok && !slices.Equal(names, listed.Names)
+	case latest == nil || latest.Spec.To == listed.Digest || listed.Revision == 0 && len(own) > 0:
+		// Pages without a revision may be newer than all records.
+		return nil, 0, false
+	}
+	names, ok = history.Clusters(listed.Names)
+	return names, latest.Spec.Revision, ok
 }
 
 // decidedByOCM reports whether Open Cluster Management's placement controller wrote one of the

@@ -162,7 +162,7 @@ func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p 
 	if counts == nil {
 		counts = &removalCounts{}
 	}
-	if begun, ok := counts.progress[pl.UID]; ok && begun.revision != p.Revision {
+	if begun, ok := counts.progress[pl.UID]; ok && begun.revision != p.Revision && !p.KeepsReservation {
 		superseding := &removalCounts{removals: slices.Clone(counts.removals), open: counts.open}
 		superseding.giveBack(pl.UID, begun)
 		counts = superseding

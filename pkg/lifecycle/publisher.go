@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -300,7 +301,9 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	subject := snapshot.Subject
 	choices := make([]decisions.Choice, len(proposal.Selected))
 	for i, s := range proposal.Selected {
-		choices[i] = decisions.Choice{Name: s.Cluster.Name, Labels: s.Cluster.Labels, Claims: s.Cluster.Claims, Score: s.Score}
+		choices[i] = decisions.Choice{
+			Name: s.Cluster.Name, Labels: s.Cluster.Labels, Claims: s.Cluster.Claims, Score: s.Score, Leaves: changes.Contains(proposal.Leaves, s.Cluster.Name),
+		}
 	}
 	byScore := subject.Placement.Spec.SortBy == v1alpha1.SortByScore
 	var answer decisions.Grouping

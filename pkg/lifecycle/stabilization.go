@@ -51,7 +51,8 @@ func (Stabilization) Name() string { return StabilizationName }
 func (s Stabilization) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	policy := changes.PolicyOf(state.Snapshot().Subject.DisruptionPolicies)
 	window := max(s.window, policy.Stabilization)
-	if window == 0 || p.Approved || p.Kind.Forced() {
+	// A change that a plugin holds, also before a restart, has been the same for long enough.
+	if window == 0 || p.Approved || p.Kind.Forced() || len(p.HeldBy) > 0 {
 		return nil, 0
 	}
 	stable := p.Since.Add(window)

@@ -39,10 +39,6 @@ func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 		return 0, changes.Change{}, false
 	}
 	change = a.withRemovals(a.ChangeOf(a.Step))
-	if a.Publication() == plan.ForcedOnly && change.PublishedGeneration != 0 {
-		// What stays published was decided for the generation before.
-		change.Generation = change.PublishedGeneration
-	}
 	return a.Step.Revision, change, true
 }
 
@@ -59,6 +55,9 @@ func (a *Attempt) withRemovals(change changes.Change) changes.Change {
 func (a *Attempt) OpenRecord() *berthv1alpha1.PlacementChange {
 	if a.recorded && a.Change != nil {
 		if record := cmp.Or(a.RecordBefore(), a.Change.Open); record != nil {
+			if !changes.IsOpen(record) {
+				return nil
+			}
 			return record
 		}
 	}

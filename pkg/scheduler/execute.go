@@ -23,13 +23,16 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		a.Step = &step
 	}
 	switch {
-	case a.Outcome == plan.Failed && a.Publication() == plan.Nothing:
+	case a.Outcome == plan.Failed && a.Publication() == plan.Nothing && len(a.Records.Before) == 0:
 	case a.FirstTimeout():
 		return a
 	default:
 		s.publish(ctx, a)
 		a.Err = cmp.Or(p.PermitErr, a.Err)
 		s.storeClaim(a.Snapshot.Subject, a.claim, p.Claim)
+	}
+	if a.Err != nil {
+		s.memory.keepTimer(a.Snapshot)
 	}
 	s.CountFailure(a.Snapshot.Subject.Placement, a.Err != nil)
 	return a
@@ -154,7 +157,11 @@ func (a *Attempt) endedBefore(revision int64) bool {
 // bindStep publishes the step. PreBind and PostBind do not run if it only restores pages.
 func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status {
 	if a.Step.Kind == framework.Republication {
-		return s.bind(ctx, a)
+		failure := s.bind(ctx, a)
+		if failure.IsSuccess() {
+			s.memory.setInterrupted(a.Snapshot.Subject, false)
+		}
+		return failure
 	}
 	if failure := s.preBind(ctx, a); failure != nil {
 		return failure

@@ -43,11 +43,8 @@ type remembered struct {
 	// unverified is the attempt whose last step failed; nil if it did not. Its writes may have
 	// succeeded if only the response was lost.
 	unverified *Attempt
-}
-
-// isInterrupted reports whether only a part of the last step was published.
-func (r *remembered) isInterrupted() bool {
-	return r.unverified != nil && len(r.unverified.Step.Writes) > 0
+	// interrupted is true while only a part of a step is published.
+	interrupted bool
 }
 
 // answers returns the answers to the held change; empty if none is held.
@@ -168,6 +165,9 @@ func (m *Memory) save(p *plan.Plan, recorded bool) {
 	} else if r.held.Since.Before(next.Since) {
 		next.Since = r.held.Since // Without a record, only memory has it.
 	}
+	if p.Outcome == plan.Held {
+		r.rejected = "" // An approval counts more.
+	}
 	r.held, r.id = next, id
 }
 
@@ -199,6 +199,7 @@ func (m *Memory) publishStep(subject *framework.Subject, step *framework.Proposa
 	if step.Partial {
 		r.timers.LastStep = now
 	}
+	r.interrupted = false
 	r.measureFrom(step.Added, now)
 }
 
@@ -227,7 +228,28 @@ func (r *remembered) measureFrom(clusters []string, at time.Time) {
 func (m *Memory) putUnverified(a *Attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entry(a.Snapshot.Subject.Key()).unverified = a
+	r := m.entry(a.Snapshot.Subject.Key())
+	r.unverified = a
+	r.interrupted = r.interrupted || len(a.Step.Writes) > 0
+}
+
+// setInterrupted stores whether only a part of the last step is published.
+func (m *Memory) setInterrupted(subject *framework.Subject, interrupted bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.placements[subject.Key()]; r != nil && r.uid == subject.Placement.UID {
+		r.interrupted = interrupted
+	}
+}
+
+// keepTimer has the next attempt know the timer that caused one that failed.
+func (m *Memory) keepTimer(snapshot *framework.Snapshot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := &snapshot.Timers
+	if r := m.placements[snapshot.Subject.Key()]; r != nil && !before.NextAttempt.IsZero() && !snapshot.Now.Before(before.NextAttempt) {
+		r.timers.NextAttempt, r.timers.NextAttemptCause = before.NextAttempt, before.NextAttemptCause
+	}
 }
 
 // takeUnverified removes and returns the attempt of the same Placement (same UID) whose last step

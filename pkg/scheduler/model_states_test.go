@@ -45,6 +45,12 @@ func states(w model.World, p model.Prediction) []state {
 			all = append(all, unrecorded)
 		}
 	}
+	if p.Restored != nil {
+		for _, unrecorded := range all {
+			unrecorded.Pages = *p.Restored
+			all = append(all, unrecorded)
+		}
+	}
 	now.Pages = p.Pages
 	all = append(all, now)
 	apply(p.After)

@@ -136,7 +136,7 @@ func TestFailuresKeepReservationsOfSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := governed(t, 0, nothing)
-			d.arguments, d.preScorer = map[string]string{"BlastRadius": `{"maxRemoved": 2, "settle": "0s"}`}, &preScorer{bare: bare{"pre"}}
+			d.arguments, d.preScorer = map[string]string{"BlastRadius": `{"maxRemoved": 3, "settle": "0s"}`}, &preScorer{bare: bare{"pre"}}
 			d.restart()
 			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 60 })
 			d.tier("silver", "a", "b")

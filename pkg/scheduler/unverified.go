@@ -41,6 +41,8 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 	if earlier != nil && earlier.isPublished(subject, found) {
 		a.Earlier = earlier
 		s.finish(ctx, earlier, found, a.Snapshot.Now)
+	} else if earlier != nil && len(found) > 0 {
+		s.memory.setInterrupted(subject, true)
 	}
 	if a.Earlier != nil || len(found) > 0 {
 		return framework.AsStatus(errVerified)

@@ -151,9 +151,11 @@ type Prediction struct {
 	// Before are the records written before the pages, After those written later, in order.
 	Before, After []Record
 	// Pages are those afterwards. Unrecorded are listed instead, with the same revision, if a
-	// record of Before cannot be written; nil if the pages stay as they are then.
+	// record of Before cannot be written; nil if the pages stay as they are then. Restored are
+	// those that were edited, as they are restored then; nil if none were.
 	Pages
 	Unrecorded []string
+	Restored   *Pages
 	// Again: the next attempt is due at once.
 	Again  bool
 	Memory Memory
@@ -166,9 +168,8 @@ type attempt struct {
 	policy policy
 	target []string
 	result Prediction
-	// paused: removals wait for minAvailable. awaitsRecord: nothing is decided until a record is
-	// written.
-	paused, awaitsRecord bool
+	// paused: removals wait for minAvailable.
+	paused bool
 }
 
 // Attempt predicts an attempt. Pages that a user edited change nothing in it: what was published
@@ -179,16 +180,16 @@ func Attempt(w World, m Memory) Prediction {
 	}
 	m.ReadySince = maps.Clone(m.ReadySince)
 	a := &attempt{World: w, memory: m, policy: strictest(w.Policies)}
-	a.result = Prediction{Pages: w.Pages}
-	if a.memory.Generation != a.Placement.Generation {
+	a.result = Prediction{Pages: w.Pages, Restored: m.Last}
+	target, decided := a.selectTarget()
+	if decided && a.memory.Generation != a.Placement.Generation {
 		a.memory.Generation, a.memory.DecidedSince = a.Placement.Generation, a.Now
 	}
-	target, decided := a.selectTarget()
 	a.measureReady(func(name string) bool { return !decided || slices.Contains(target, name) })
 	var c *change
 	if decided {
 		a.target, a.result.Target = target, target
-		c = a.changeTo(target)
+		c = a.changeTo(target, false)
 	}
 	c, outcome, holds := a.makeChange(c, decided)
 	a.result.Outcome = outcome
@@ -248,8 +249,8 @@ func (a *attempt) meanwhile(c, rest *change, outcome Outcome, holds map[string]t
 		if len(removed) == 0 {
 			continue
 		}
-		alone := a.changeTo(minus(a.Listed, removed))
-		alone.forced, alone.revoked = true, slices.Equal(removed, revoked)
+		alone := a.changeTo(minus(a.Listed, removed), true)
+		alone.revoked = slices.Equal(removed, revoked)
 		answer, why := a.permit(alone)
 		if answer == Published {
 			a.publish(alone, alone.to)
@@ -279,8 +280,8 @@ func (a *attempt) rest(c *change) *change {
 	if len(lost) == 0 {
 		return rest
 	}
-	alone := a.changeTo(minus(a.Listed, lost))
-	alone.forced, alone.revoked = true, true
+	alone := a.changeTo(minus(a.Listed, lost), true)
+	alone.revoked = true
 	if !slices.Equal(lost, revoked) {
 		return nil
 	}
@@ -337,7 +338,7 @@ func (a *attempt) rememberHeld(outcome Outcome, c *change) {
 	switch outcome {
 	case Undecided:
 	case Held:
-		a.memory.Unwritten = &Record{Revision: c.revision, Generation: a.Placement.Generation, From: digest(c.from), To: digest(c.to), Holds: c.holds}
+		a.memory.Unwritten = &Record{Revision: c.revision, Generation: a.generationOf(c), From: digest(c.from), To: digest(c.to), Holds: c.holds}
 	case Waiting:
 		if c.open == nil || len(c.open.Holds) == 0 {
 			a.memory.Unwritten = nil

@@ -24,19 +24,20 @@ type change struct {
 	holds           map[string]time.Time
 }
 
-// changeTo returns the change to a target; nil if it is published.
-func (a *attempt) changeTo(target []string) *change {
+// changeTo returns the change to a target; nil if it is published. forced: it only removes clusters
+// that the Placement cannot keep.
+func (a *attempt) changeTo(target []string, forced bool) *change {
 	if slices.Equal(target, a.Listed) {
 		return nil
 	}
-	c := &change{from: a.Listed, to: target, added: minus(target, a.Listed), removed: minus(a.Listed, target)}
+	c := &change{from: a.Listed, to: target, added: minus(target, a.Listed), removed: minus(a.Listed, target), forced: forced}
 	if open := a.openRecord(); open != nil && a.continues(open, c) {
 		c.open = open
 	}
 	for i := range a.Records {
 		r := &a.Records[i]
 		if (r.Phase == berthv1alpha1.PhaseRejected || r.Phase == berthv1alpha1.PhaseExpired) &&
-			r.From == digest(c.from) && r.To == digest(c.to) && r.Generation == a.Placement.Generation {
+			r.From == digest(c.from) && r.To == digest(c.to) && r.Generation == a.generationOf(c) {
 			c.ended = r
 		}
 	}
@@ -48,6 +49,15 @@ func (a *attempt) changeTo(target []string) *change {
 	return c
 }
 
+// generationOf is the generation for which the clusters are published after a change: where only
+// clusters leave that the Placement cannot keep, it is that of those that stay.
+func (a *attempt) generationOf(c *change) int64 {
+	if published := a.publishedGeneration(); c.forced && published != 0 {
+		return published
+	}
+	return a.Placement.Generation
+}
+
 func isApproved(r *Record) bool {
 	return r != nil && (r.Approval == berthv1alpha1.Approved || r.Uses && r.permitted())
 }
@@ -55,7 +65,7 @@ func isApproved(r *Record) bool {
 // continues: an open record stays that of the change while the target, the generation, and the
 // published clusters apart from its own steps are the same.
 func (a *attempt) continues(r *Record, c *change) bool {
-	if r.To != digest(c.to) || r.Generation != a.Placement.Generation || a.Revision > r.Revision {
+	if r.To != digest(c.to) || r.Generation != a.generationOf(c) || a.Revision > r.Revision {
 		return false
 	}
 	return r.From == digest(c.from) || r.permitted() && digest(beforeOf(r, c.from)) == r.From && digest(targetOf(r, c.from)) == r.To
@@ -121,7 +131,7 @@ func (c *change) denied() (Outcome, map[string]time.Time) {
 
 // rejected reports whether a person rejected the change and did not approve it later.
 func (c *change) rejected() bool {
-	return !c.approved && (c.open != nil && c.open.Approval == berthv1alpha1.Rejected || c.ended != nil && c.ended.Phase == berthv1alpha1.PhaseRejected)
+	return !c.approved && (c.open != nil && c.open.Approval == berthv1alpha1.Rejected || c.ended != nil && (c.ended.Phase == berthv1alpha1.PhaseRejected || c.ended.Approval == berthv1alpha1.Rejected))
 }
 
 // unstable reports whether the change must wait for the stabilization window.
@@ -130,7 +140,17 @@ func (a *attempt) unstable(c *change) bool {
 	if a.memory.Target == digest(c.to) {
 		since = a.memory.Since
 	}
-	return !c.approved && !c.forced && a.Now.Before(since.Add(a.policy.stabilization))
+	held := c.open != nil && len(c.open.Holds) > 0 || a.knownUnwritten(c) != nil
+	return !c.approved && !c.forced && !held && a.Now.Before(since.Add(a.policy.stabilization))
+}
+
+// knownUnwritten is what is remembered of the hold of a change without a record; nil if nothing is.
+func (a *attempt) knownUnwritten(c *change) *Record {
+	known := a.memory.Unwritten
+	if known == nil || known.From != digest(c.from) || known.To != digest(c.to) || known.Generation != a.generationOf(c) {
+		return nil
+	}
+	return known
 }
 
 // gates returns the gates that hold a change now. The end of an approval's hold does not change
@@ -142,10 +162,7 @@ func (a *attempt) gates(c *change) map[string]time.Time {
 	}
 	if a.policy.approval && !c.approved && !c.revoked {
 		holds["Approval"] = a.Now.Add(a.policy.approvalTimeout)
-		known := a.memory.Unwritten
-		if known != nil && (known.From != digest(c.from) || known.To != digest(c.to) || known.Generation != a.Placement.Generation) {
-			known = nil
-		}
+		known := a.knownUnwritten(c)
 		if c.open != nil {
 			known = c.open
 		}

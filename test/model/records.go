@@ -13,10 +13,7 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 	own := c.own()
 	switch outcome {
 	case Undecided:
-		if a.awaitsRecord {
-			return
-		}
-		*after = a.endedUndecided(c)
+		*before = a.endedUndecided(c)
 	case Unchanged, Waiting:
 		*after = a.superseded(c)
 	case Denied:
@@ -34,7 +31,7 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 		*before = []Record{held}
 		*after = a.superseded(c)
 	case Rejected, Expired:
-		if own != nil && own.open() {
+		if own != nil && own.Phase != berthv1alpha1.ChangePhase(outcome) {
 			ended := *own
 			ended.Phase, ended.Completed = berthv1alpha1.ChangePhase(outcome), a.Now
 			if outcome == Expired {
@@ -65,9 +62,14 @@ func (c *change) own() *Record {
 }
 
 // staysOpen reports whether an open record stays open although nothing is decided: it is not a held
-// change of an earlier spec, which cannot be approved any more.
+// change that was rejected, or of an earlier spec, which cannot be approved any more.
 func (a *attempt) staysOpen(r Record) bool {
-	return r.Phase != berthv1alpha1.PhaseSuperseded && r.Phase != berthv1alpha1.PhaseRejected || r.permitted() || r.Generation == a.Placement.Generation
+	return r.permitted() || r.Phase != berthv1alpha1.PhaseRejected && (r.Phase != berthv1alpha1.PhaseSuperseded || r.Generation == a.Placement.Generation || r.onlyForced())
+}
+
+// onlyForced: the change only removes clusters that the Placement could not keep.
+func (r *Record) onlyForced() bool {
+	return len(r.Added) == 0 && len(r.Removed) > 0 && len(r.Forced) == len(r.Removed)
 }
 
 // endedUndecided are the records that end although nothing is decided.
@@ -86,7 +88,7 @@ func (a *attempt) endedUndecided(c *change) (ended []Record) {
 // expires reports whether a held change of this spec expires although nothing is decided: a hold of
 // a plugin that does not renew it has ended.
 func (a *attempt) expires(r Record) bool {
-	if r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Approval != "" || r.Generation != a.Placement.Generation {
+	if r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Approval != "" || r.Generation != a.Placement.Generation && !r.onlyForced() {
 		return false
 	}
 	for _, until := range r.Holds {
@@ -176,16 +178,15 @@ func (a *attempt) afterStep(r Record, outcome Outcome, c *change) Record {
 func (a *attempt) history(c *change) Record {
 	r := a.newRecord(c, berthv1alpha1.PhasePublished, nil)
 	r.Permitted, r.Forced = a.Now, nil
-	if a.result.Again && r.Published != 0 {
-		// What stays was decided for the generation before.
-		r.Generation = r.Published
+	if !a.result.Again {
+		r.Generation = a.Placement.Generation
 	}
 	return a.complete(r)
 }
 
 func (a *attempt) newRecord(c *change, phase berthv1alpha1.ChangePhase, holds map[string]time.Time) Record {
 	return Record{
-		Revision: c.revision, Generation: a.Placement.Generation, Published: a.publishedGeneration(), Started: a.Now, From: digest(c.from), To: digest(c.to), Added: c.added, Removed: c.removed,
+		Revision: c.revision, Generation: a.generationOf(c), Published: a.publishedGeneration(), Started: a.Now, From: digest(c.from), To: digest(c.to), Added: c.added, Removed: c.removed,
 		Phase: phase, Holds: holds, LeftAdded: len(c.added), LeftRemoved: len(c.removed),
 		Forced: slices.DeleteFunc(slices.Clone(c.removed), func(name string) bool { return !a.isForced(name) }),
 	}

@@ -15,8 +15,6 @@ func (a *attempt) selectTarget() (target []string, decided bool) {
 	if a.Placement.Pinned > 0 {
 		members, known := a.at(a.Placement.Pinned)
 		if !known {
-			// The record of what was published last may be written soon.
-			a.awaitsRecord = (a.memory.Wrote || a.memory.Published != 0) && (len(a.Records) == 0 || a.Revision > a.Records[len(a.Records)-1].Revision)
 			return nil, false
 		}
 		ranked = slices.DeleteFunc(ranked, func(name string) bool { return !slices.Contains(members, name) })

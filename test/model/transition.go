@@ -160,16 +160,29 @@ func (a *attempt) minAvailable(c *change) (available int) {
 // it superseded.
 func (a *attempt) original(c *change) []string {
 	names := a.Listed
-	for i := range slices.Backward(a.Records) {
-		r := &a.Records[i]
-		if r.Phase == berthv1alpha1.PhasePublished || a.completes(*r) {
-			return names
-		}
+	for _, r := range a.sinceComplete() {
 		if r == c.open || r.Phase == berthv1alpha1.PhaseProgressing || r.permitted() {
 			names = beforeOf(r, names)
 		}
 	}
 	return names
+}
+
+// sinceComplete are the records since a change was last completed, newest first. Lost clusters that
+// left as a change of their own complete none.
+func (a *attempt) sinceComplete() (records []*Record) {
+	for i := range slices.Backward(a.Records) {
+		r := &a.Records[i]
+		if !r.onlyForced() && (r.Phase == berthv1alpha1.PhasePublished || a.completes(*r)) {
+			break
+		}
+		records = append(records, r)
+	}
+	// Nor did they belong to a change before which there was none.
+	for len(records) > 0 && records[len(records)-1].Phase == berthv1alpha1.PhasePublished {
+		records = records[:len(records)-1]
+	}
+	return records
 }
 
 // desired is numberOfClusters; without it, the target and those clusters of the set before the
@@ -195,13 +208,8 @@ func (a *attempt) desired(c *change) int {
 // removedBefore returns the clusters that earlier steps removed, also those of changes that were
 // superseded since a change was last completed.
 func (a *attempt) removedBefore(c *change) (removed []string) {
-	for i := range slices.Backward(a.Records) {
-		r := &a.Records[i]
-		switch {
-		case r.Phase == berthv1alpha1.PhasePublished || a.completes(*r):
-			return removed
-		case r == c.open || r.Phase == berthv1alpha1.PhaseProgressing,
-			r.Phase == berthv1alpha1.PhaseSuperseded && r.permitted() && r.LeftRemoved < len(r.Removed):
+	for _, r := range a.sinceComplete() {
+		if r == c.open || r.Phase == berthv1alpha1.PhaseProgressing || r.Phase != berthv1alpha1.PhaseHeld && r.permitted() && r.LeftRemoved < len(r.Removed) {
 			removed = plus(removed, r.Removed)
 		}
 	}

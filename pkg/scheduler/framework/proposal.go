@@ -12,10 +12,13 @@ import (
 type Proposal struct {
 	// Selected are the chosen clusters, best first.
 	Selected []SelectedCluster
-	// Clusters are the names of Selected, sorted.
+	// Clusters are the names of Selected, sorted. For the rest of a change they have those that no
+	// longer qualify, too.
 	Clusters []string
 	// Added and Removed are the names that differ from what Berth published last, sorted.
 	Added, Removed []string
+	// Leaves are those of Clusters that later steps of the change remove, sorted.
+	Leaves []string
 	// Digest is DigestOf(Clusters), From the digest of the clusters published last. Order and
 	// scores do not affect a digest.
 	Digest, From string

@@ -51,43 +51,51 @@ func (d *Published) Damaged(subject *Subject) bool {
 	})
 }
 
-// Edited reports whether the spec was edited since it was published last. After a restart the
-// status and an open change tell that.
+// Edited reports whether the spec was edited since it was published last, as far as is known.
 func (s *Subject) Edited() bool {
-	pl, published := s.Placement, int64(0)
-	if s.Last != nil {
-		published = s.Last.Generation
-	}
-	if published == 0 {
-		if c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied); c != nil {
-			published = c.ObservedGeneration
-		}
-		if before := s.generationBeforeChange(); before != 0 {
-			published = before
-		}
-	}
-	return published != 0 && published != pl.Generation
+	published := s.PublishedGeneration()
+	return published != 0 && published != s.Placement.Generation
 }
 
-// generationBeforeChange returns the generation of the newest Published record while a change is
-// open; 0 without both.
-func (s *Subject) generationBeforeChange() int64 {
-	var newest, generation int64
-	open := false
-	for _, record := range s.Records {
-		switch record.Status.Phase {
-		case berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseProgressing:
-			open = true
-		case berthv1alpha1.PhasePublished:
-			if record.Spec.Revision >= newest {
-				newest, generation = record.Spec.Revision, record.Spec.PlacementGeneration
-			}
-		}
-	}
-	if !open {
+// PublishedGeneration returns the generation of the Placement for which the published clusters were
+// decided; 0 if unknown. After a start the records and the status say so.
+func (s *Subject) PublishedGeneration() int64 {
+	if s.Last == nil {
 		return 0
 	}
-	return generation
+	if s.Last.Generation != 0 {
+		return s.Last.Generation
+	}
+	var newest *berthv1alpha1.PlacementChange
+	isOpen := false
+	if n := len(s.Records); n > 0 {
+		newest = s.Records[n-1]
+		isOpen = newest.Status.CompletionTime == nil && newest.Status.Phase != berthv1alpha1.PhasePublished
+	}
+	conditions := s.Placement.Status.Conditions
+	satisfied := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied)
+	switch {
+	case isOpen && newest.Spec.PublishedGeneration != 0:
+		return newest.Spec.PublishedGeneration
+	case satisfied != nil && satisfied.ObservedGeneration != 0 && meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending) == nil &&
+		meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing) == nil && !SaysUndecided(satisfied):
+		return satisfied.ObservedGeneration
+	case newest == nil:
+		return 0
+	case newest.Status.Phase != berthv1alpha1.PhasePublished:
+		return newest.Spec.PublishedGeneration
+	}
+	return newest.Spec.PlacementGeneration
+}
+
+// SaysUndecided reports whether the condition PlacementSatisfied has a reason for which nothing is
+// decided without an edit. Its observedGeneration is then not that of the published clusters.
+func SaysUndecided(satisfied *metav1.Condition) bool {
+	switch satisfied.Reason {
+	case v1alpha1.ReasonMisconfigured, v1alpha1.ReasonQueueRejected, v1alpha1.ReasonSelectionPolicyMissing:
+		return true
+	}
+	return false
 }
 
 var contentSeed = maphash.MakeSeed()

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
@@ -33,10 +30,7 @@ type editState struct {
 // generation, and the last published generation kept the cluster, at least for some time. What
 // cannot be known counts as an edit: nothing leaves early then.
 func (a *planner) causedByEdit(name string, forcing framework.Forcing) bool {
-	if a.edits == nil {
-		a.edits = a.findEdits()
-	}
-	e := a.edits
+	e := a.editsSince()
 	recorded := e.begins
 	switch {
 	case e.edited:
@@ -55,10 +49,18 @@ func (a *planner) causedByEdit(name string, forcing framework.Forcing) bool {
 	return begins.IsZero() || !forcing.Since.After(begins)
 }
 
+// editsSince returns what is known of the edits since the last publication.
+func (a *planner) editsSince() *editState {
+	if a.edits == nil {
+		a.edits = a.findEdits()
+	}
+	return a.edits
+}
+
 func (a *planner) findEdits() *editState {
 	subject := a.Snapshot.Subject
 	pl := subject.Placement
-	published, profile := publishedGeneration(subject), publishedProfile(subject)
+	published, profile := subject.PublishedGeneration(), publishedProfile(subject)
 	e := &editState{
 		edited: published != 0 && published != pl.Generation || profile != "" && profile != decide.ProfileName(pl),
 		forced: map[string]time.Time{},
@@ -91,42 +93,6 @@ func (a *planner) findEdits() *editState {
 	return e
 }
 
-// publishedGeneration returns the generation of the Placement for which the published clusters were
-// decided; 0 if unknown. After a start the records and the status say so.
-func publishedGeneration(subject *framework.Subject) int64 {
-	last, history := subject.Last, changes.History(subject.Records)
-	if last == nil || last.Generation != 0 {
-		return generationOf(last)
-	}
-	if open := history.Open(); open != nil && open.Spec.PublishedGeneration != 0 {
-		return open.Spec.PublishedGeneration
-	}
-	conditions := subject.Placement.Status.Conditions
-	satisfied := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied)
-	if satisfied != nil && satisfied.ObservedGeneration != 0 && meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending) == nil &&
-		meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing) == nil && !SaysUndecided(satisfied) {
-		return satisfied.ObservedGeneration
-	}
-	if len(history) == 0 {
-		return 0
-	}
-	newest := history[len(history)-1]
-	if newest.Status.Phase != berthv1alpha1.PhasePublished {
-		return newest.Spec.PublishedGeneration
-	}
-	return newest.Spec.PlacementGeneration
-}
-
-// SaysUndecided reports whether the condition PlacementSatisfied has a reason for which nothing is
-// decided without an edit. Its observedGeneration is then not that of the published clusters.
-func SaysUndecided(satisfied *metav1.Condition) bool {
-	switch satisfied.Reason {
-	case v1alpha1.ReasonMisconfigured, v1alpha1.ReasonQueueRejected, v1alpha1.ReasonSelectionPolicyMissing:
-		return true
-	}
-	return false
-}
-
 // publishedProfile returns the profile for which the published clusters were decided; empty if
 // unknown. After a start the records say so.
 func publishedProfile(subject *framework.Subject) string {
@@ -139,17 +105,13 @@ func publishedProfile(subject *framework.Subject) string {
 	return ""
 }
 
-func generationOf(last *framework.Published) int64 {
-	if last == nil {
-		return 0
-	}
-	return last.Generation
-}
-
 // updateGeneration stores since when attempts have decided for the Placement's generation and
 // profile.
 func (a *planner) updateGeneration() {
 	pl := a.Snapshot.Subject.Placement
+	if a.Failure != nil {
+		return
+	}
 	if profile := decide.ProfileName(pl); a.Timers.DecidedGeneration != pl.Generation || a.Timers.DecidedProfile != profile {
 		a.Timers.DecidedGeneration, a.Timers.DecidedProfile, a.Timers.DecidedSince = pl.Generation, profile, a.Snapshot.Now
 	}
@@ -162,9 +124,6 @@ const causePlacement = "Placement: "
 // before, what changed, and who edited it. Clusters that it cannot keep leave without the edit.
 func (p *Plan) addEdit(c *changes.Change) {
 	subject := p.Snapshot.Subject
-	if p.Publication() == ForcedOnly {
-		return
-	}
 	if c.PublishedGeneration != 0 && c.PublishedGeneration != c.Generation {
 		if edit := editOf(subject, c.PublishedGeneration); len(edit.Lines) > 0 {
 			c.Before = edit.Before

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -41,6 +42,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	alone, m := a.moveOnly(removed, revoked, *stability, deadline)
 	p := m.Proposal
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
+	due := a.State.Requeue()
 	v := alone.permitChange(ctx, m)
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
 	a.keepsReserved = a.keepsReserved || alone.keepsReserved
@@ -59,7 +61,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		a.publishRemoval(m, v)
 		return true
 	}
-	a.requeueAsFor(alone)
+	a.requeueAsFor(alone, v, due)
 	if a.Outcome == Undecided && !a.keepsOpenRecord() {
 		// There is no other change to report.
 		a.setChange(m, v)
@@ -82,18 +84,25 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 // permitRevoked asks Permit plugins about the removal of revoked clusters alone.
 func (a *planner) permitRevoked(ctx context.Context, revoked []string) Outcome {
 	alone, m := a.moveOnly(revoked, true, a.Timers.Revoked, a.Deadline)
+	m.KeepsReservation = true
 	a.Timers.Revoked = stabilityOf(a.Timers.Revoked, m.Proposal, a.Snapshot.Now)
+	due := a.State.Requeue()
 	v := alone.permit(ctx, m)
 	a.Panics = alone.Panics
 	if a.revokedWait = v.Outcome == Waiting; v.Outcome != Permitted {
-		a.requeueAsFor(alone)
+		a.requeueAsFor(alone, v, due)
 	}
 	return v.Outcome
 }
 
-// requeueAsFor repeats the attempt when a removal alone, which is not made now, is due.
-func (a *planner) requeueAsFor(alone *planner) {
-	if at := alone.State.Requeue(); at.After(a.Snapshot.Now) {
+// requeueAsFor repeats the attempt when a removal alone, which is not made now, is due: soon, if it
+// failed, or waits and no plugin asked for an earlier time than before.
+func (a *planner) requeueAsFor(alone *planner, v Verdict, before time.Time) {
+	at := alone.State.Requeue()
+	if v.Outcome == Failed || v.Outcome == Waiting && at.Equal(before) {
+		at = a.Snapshot.Now.Add(effects[Waiting].RetryAfter)
+	}
+	if at.After(a.Snapshot.Now) {
 		a.State.RequeueAt(at)
 	}
 }
@@ -133,7 +142,7 @@ func (a *planner) withoutRecords() *framework.Proposal {
 	switch {
 	case a.Publication() == Republished:
 		return a.Publish
-	case a.Publish == nil || last == nil:
+	case a.Publish == nil || last == nil || a.in.Interrupted:
 		return nil
 	}
 	var forced []string

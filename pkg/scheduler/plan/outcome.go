@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -24,9 +25,11 @@ const (
 	Undecided Outcome = "Undecided"
 	// Permitted: the change may begin. It is only that of a Verdict.
 	Permitted Outcome = "Permitted"
-	// Published: the change was permitted, and all of it is published now.
+	// Published: the change was permitted, and all of it is published now. A forced removal alone
+	// is one, too.
 	Published Outcome = "Published"
-	// Progressing: the change was permitted and is published in steps.
+	// Progressing: the change was permitted and is published in steps, or its rest before another
+	// change, also whole.
 	Progressing Outcome = "Progressing"
 	// Held: a Permit plugin returned Wait.
 	Held Outcome = v1alpha1.ReasonHeld
@@ -87,7 +90,11 @@ const maxNamed = 10
 
 // describe returns the revision of the change and the clusters that it adds and removes.
 func (p *Plan) describe() string {
-	return fmt.Sprintf("Change %d (%s, %s)", p.Change.Revision, named(p.Change.Added, "added"), named(p.Change.Removed, "removed"))
+	revision := p.Change.Revision
+	if p.ended {
+		revision = p.Change.ended.Spec.Revision
+	}
+	return fmt.Sprintf("Change %d (%s, %s)", revision, named(p.Change.Added, "added"), named(p.Change.Removed, "removed"))
 }
 
 // named returns the number of names and the first of them.
@@ -118,7 +125,10 @@ func (p *Plan) Message() string {
 	case Rejected:
 		return p.describe() + " was rejected by " + p.Reason + p.endedHint()
 	case Expired:
-		if len(p.Holds) > 0 && len(p.stillHeldBy) == len(p.Holds) {
+		switch {
+		case p.Change.Approved:
+			return p.describe() + " is approved, and was not permitted in time by " + holdText(p.Holds) + ". The published decision stays"
+		case len(p.Holds) > 0 && len(p.stillHeldBy) == len(p.Holds):
 			return p.describe() + " was not permitted in time" + p.endedHint()
 		}
 		return p.describe() + " was not approved in time" + p.endedHint()
@@ -154,7 +164,7 @@ func (p *Plan) approvalLimits() string {
 func (p *Plan) approveCommand() string {
 	pl := p.Snapshot.Subject.Placement
 	name := changes.Name(pl.Name, p.Change.Revision)
-	if record := p.Record(); record != nil {
+	if record := cmp.Or(p.Record(), p.Change.ended); record != nil {
 		name = record.Name
 	}
 	return changes.AnswerCommand("approve", pl.Namespace, name)

@@ -20,11 +20,13 @@ import (
 type Verdict struct {
 	Outcome Outcome
 	// Holds are the holds of Permit plugins if the outcome is Held or Expired, or of the open
-	// record. Reason is set if it is Waiting, Denied or Rejected; PermitErr, if it is Failed.
-	// message is from the record of a change that had already ended.
+	// record. Reason is set if it is Waiting, Denied or Rejected; PermitErr, if it is Failed. ended
+	// is true for a change that had already ended; message is then that of its record, if only that
+	// says why.
 	Holds           []berthv1alpha1.ChangeHold
 	Reason, message string
 	PermitErr       *framework.Status
+	ended           bool
 	// heldBy are the plugins that hold the change now, also if it has expired before. stillHeldBy
 	// are those of them that would hold it also after an approval; nil if it is approved.
 	heldBy, stillHeldBy []string
@@ -166,7 +168,7 @@ func (a *planner) resolvePermit(holds map[string]*framework.Status, deadlines ma
 	switch {
 	case m.Approved && len(holds) == 0:
 		return Verdict{Outcome: Permitted}
-	case !m.Approved && m.ended != nil && (len(holds) > 0 || m.ended.Status.Phase == berthv1alpha1.PhaseRejected):
+	case !m.Approved && m.ended != nil && (len(holds) > 0 || wasRejected(m.ended)):
 		v := endedResult(m)
 		v.heldBy = slices.Sorted(maps.Keys(holds))
 		return v
@@ -178,10 +180,11 @@ func (a *planner) resolvePermit(holds map[string]*framework.Status, deadlines ma
 	v := Verdict{Outcome: Held, heldBy: slices.Sorted(maps.Keys(holds))}
 	for _, plugin := range v.heldBy {
 		status, until := holds[plugin], deadlines[plugin]
-		if !until.After(a.Snapshot.Now) {
+		if until.After(a.Snapshot.Now) {
+			a.State.RequeueAt(until)
+		} else {
 			v.Outcome = Expired
 		}
-		a.State.RequeueAt(until)
 		v.Holds = append(v.Holds, berthv1alpha1.ChangeHold{Plugin: plugin, Reason: v1alpha1.CutText(status.Reason(), maxReason), Until: &metav1.Time{Time: until.Truncate(time.Second)}})
 	}
 	return v
@@ -203,11 +206,20 @@ func deniedOrWaiting(status *framework.Status, m *Move) Verdict {
 
 // endedResult returns the result for a change that was rejected or has expired before.
 func endedResult(m *Move) Verdict {
-	v := Verdict{Outcome: Expired, Holds: holdsOf(m.ended), message: m.ended.Status.Message}
-	if m.ended.Status.Phase == berthv1alpha1.PhaseRejected {
-		v.Outcome = Rejected
+	v := Verdict{Outcome: Expired, Holds: holdsOf(m.ended), ended: true}
+	switch {
+	case rejected(m.ended):
+		v.Outcome, v.Reason = Rejected, m.ended.Spec.Approval.By
+	case m.ended.Status.Phase == berthv1alpha1.PhaseRejected:
+		// A plugin rejected it.
+		v.Outcome, v.message = Rejected, m.ended.Status.Message
 	}
 	return v
+}
+
+// wasRejected reports whether a record that ended was rejected, before or after it expired.
+func wasRejected(record *berthv1alpha1.PlacementChange) bool {
+	return record.Status.Phase == berthv1alpha1.PhaseRejected || rejected(record)
 }
 
 func holdsOf(record *berthv1alpha1.PlacementChange) []berthv1alpha1.ChangeHold {

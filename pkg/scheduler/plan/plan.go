@@ -207,7 +207,7 @@ func (a *planner) setChange(m *Move, v Verdict) { a.Change, a.Verdict, a.Outcome
 
 // undecidedForNow reports whether nothing was decided for a reason that passes without an edit.
 func (p *Plan) undecidedForNow() bool {
-	return p.Failure != nil && (p.revokedOnly || p.Failure.IsUnfinished() || p.Failure.Code() == framework.Error)
+	return p.Failure != nil && (p.Failure.Code() == framework.Pending || p.Failure.Code() == framework.Error)
 }
 
 // undecideIfTimedOut makes an attempt that timed out after its decision, with nothing to publish,
@@ -287,9 +287,12 @@ func (p *Plan) resumed() bool { return p.Outcome == Progressing && p.Deferred !=
 func (a *planner) held() HeldChange {
 	subject := a.Snapshot.Subject
 	switch {
-	case a.Outcome == Failed || a.Outcome == Undecided || a.Outcome == Waiting && len(a.Holds) > 0:
+	case a.Effects().Keep:
+		open := changes.History(subject.Records).Open()
+		return HeldChange{Keep: open == nil || !a.Supersedes(open)}
+	case a.Outcome == Waiting && len(a.Change.HeldBy) > 0:
 		return HeldChange{Keep: true}
-	case a.Outcome != Held && (a.Outcome != Rejected || a.message != ""):
+	case a.Outcome != Held && (a.Outcome != Rejected || a.ended):
 		return HeldChange{}
 	}
 	held := &framework.HeldChange{
@@ -301,7 +304,7 @@ func (a *planner) held() HeldChange {
 		held.Plugins[hold.Plugin] = hold.Until.Time
 	}
 	return HeldChange{Change: held, ID: framework.Answers{
-		Revision: a.Change.Revision, From: a.Change.From, Digest: a.Change.Digest, Generation: subject.Placement.Generation,
+		Revision: a.Change.Revision, From: a.Change.From, Digest: a.Change.Digest, Generation: a.Change.generation,
 	}}
 }
 

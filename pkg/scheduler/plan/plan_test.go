@@ -68,7 +68,7 @@ func TestHeld(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		outcome Outcome
-		message string
+		ended   bool
 		holds   []berthv1alpha1.ChangeHold
 		want    HeldChange
 	}{
@@ -78,15 +78,18 @@ func TestHeld(t *testing.T) {
 		"waiting":               {outcome: Waiting, want: none},
 		"held":                  {outcome: Held, holds: holds, want: held},
 		"rejected":              {outcome: Rejected, holds: holds, want: held},
-		"rejected by a person":  {outcome: Rejected, message: "no", want: none},
+		"rejected by a person":  {outcome: Rejected, ended: true, want: none},
 		"published":             {outcome: Published, want: none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := planOf(decisionOn(nil))
 			a.Snapshot.Subject.Placement = a.Snapshot.Subject.Placement.DeepCopy()
 			a.Snapshot.Subject.Placement.UID = "u"
-			a.Outcome, a.Verdict = tc.outcome, Verdict{message: tc.message, Holds: tc.holds}
-			a.Change = &Move{Proposal: &framework.Proposal{Revision: 2, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"}}
+			a.Outcome, a.Verdict = tc.outcome, Verdict{ended: tc.ended, Holds: tc.holds}
+			a.Change = &Move{Proposal: &framework.Proposal{Revision: 2, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"}, generation: 2}
+			for _, hold := range tc.holds {
+				a.Change.HeldBy = map[string]time.Time{hold.Plugin: hold.Until.Time}
+			}
 			a.remember()
 			if diff := cmp.Diff(tc.want, a.Held); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

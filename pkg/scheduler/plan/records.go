@@ -76,7 +76,7 @@ func (a *planner) planRecords() {
 	case Held:
 		a.recordHold(now)
 	case Rejected, Expired:
-		if record := a.Record(); record != nil && changes.IsOpen(record) {
+		if record := a.Record(); record != nil && (changes.IsOpen(record) || record.Status.Phase != a.Effects().Phase) {
 			a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 				status.Phase, status.Message, status.CompletionTime = a.Effects().Phase, a.recordMessage(), &now
 				if a.Outcome == Expired {
@@ -91,7 +91,13 @@ func (a *planner) planRecords() {
 		a.recordPermit(now, berthv1alpha1.PhaseProgressing, func(status *berthv1alpha1.PlacementChangeStatus) { a.recordProgress(status, now) })
 	default:
 		a.expireLater()
-		a.writeAfter(a.superseded(now)...)
+		if !a.Effects().Keep {
+			a.writeAfter(a.superseded(now)...)
+			return
+		}
+		for _, r := range a.superseded(now) {
+			a.writeBefore(r.record, r.update)
+		}
 	}
 }
 
@@ -119,13 +125,13 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 		c.Cause, c.Before, c.By, c.Comment = s.Cause, s.Before, s.By, s.Comment
 		c.Generation, c.Profile, c.PublishedGeneration = s.PlacementGeneration, s.Profile, s.PublishedGeneration
 	}
+	c.Forced = a.forcedOf(a.Change.Removed)
 	created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
 	if err != nil {
 		a.Records.Err = err
 		return nil
 	}
 	created.Status = status
-	created.Spec.Forced = a.forcedOf(a.Change.Removed)
 	last := []*berthv1alpha1.PlacementChange{created}
 	for _, r := range a.superseded(now) {
 		if isSame(r.record, resumed) {
@@ -244,7 +250,7 @@ const maxMessage = 4096
 // forcedOf returns which of the clusters, sorted, the Placement cannot keep.
 func (a *planner) forcedOf(names []string) (forced []string) {
 	for _, leaving := range a.describeLeaving(names) {
-		if leaving.Forced && len(forced) < berthv1alpha1.MaxListedClusters {
+		if leaving.Forced {
 			forced = append(forced, leaving.Name)
 		}
 	}
@@ -300,14 +306,17 @@ func (p *Plan) isOwn(record *berthv1alpha1.PlacementChange) bool {
 	return isSame(record, p.Record())
 }
 
-// Supersedes reports whether the attempt ends an open record. Without a decision, it ends a held
-// change of an earlier spec, which an approval does not publish any more, and one that has expired.
+// Supersedes reports whether the attempt ends an open record. One that fails, or decides nothing,
+// ends a held change that was rejected or has expired, or of an earlier spec, which an approval
+// does not publish any more.
 func (p *Plan) Supersedes(record *berthv1alpha1.PlacementChange) bool {
 	switch effects := p.Effects(); {
+	case p.Change != nil && p.Outcome == Waiting && isSame(record, p.Change.resumed):
+		return false
 	case effects.Supersedes:
 		return effects.Ends || !p.isOwn(record)
-	case p.Outcome == Undecided && !p.undecidedForNow():
-		return p.UndecidedUntilEdit() && isHeld(record) && p.isOfEarlierSpec(record) || p.expires(record)
+	case effects.Keep:
+		return isHeld(record) && (p.UndecidedUntilEdit() && p.isOfEarlierSpec(record) || rejected(record)) || p.hasExpired(record)
 	}
 	return false
 }
@@ -319,12 +328,7 @@ func isHeld(record *berthv1alpha1.PlacementChange) bool {
 }
 
 func (p *Plan) isOfEarlierSpec(record *berthv1alpha1.PlacementChange) bool {
-	return record.Spec.PlacementGeneration != p.Snapshot.Subject.Placement.Generation
-}
-
-// expires reports whether a held change has expired, although nothing was decided.
-func (p *Plan) expires(record *berthv1alpha1.PlacementChange) bool {
-	return p.Outcome == Undecided && p.hasExpired(record)
+	return record.Spec.PlacementGeneration != p.Snapshot.Subject.Placement.Generation && !changes.OnlyForced(record)
 }
 
 // hasExpired reports whether the time of a held change without an answer has passed.
@@ -344,9 +348,9 @@ func (p *Plan) expiryOf(record *berthv1alpha1.PlacementChange) (at time.Time) {
 	return at
 }
 
-// expireLater repeats an attempt that decided nothing when the held change expires.
+// expireLater repeats an attempt that failed, or decided nothing, when the held change expires.
 func (a *planner) expireLater() {
-	if a.Outcome != Undecided || a.undecidedForNow() {
+	if !a.Effects().Keep {
 		return
 	}
 	for _, record := range a.Snapshot.Subject.Records {
@@ -379,7 +383,7 @@ func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berth
 	switch {
 	case a.completes(record):
 		complete(status, now)
-	case !a.isOfEarlierSpec(record) && a.expires(record):
+	case a.Effects().Keep && !a.isOfEarlierSpec(record) && a.hasExpired(record):
 		status.Phase, status.CompletionTime = berthv1alpha1.PhaseExpired, &now
 		status.Message = fmt.Sprintf("Change %d was not approved in time", record.Spec.Revision)
 	case rejected(record) && isHeld(record):

@@ -30,12 +30,18 @@ func (a *planner) changedInSteps() (added, removed []string) {
 // recordsInSteps returns the records of the changes that were permitted since a change was last
 // completed, newest first.
 func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
+	var beside []*berthv1alpha1.PlacementChange
 	for _, record := range slices.Backward(changes.History(a.Snapshot.Subject.Records)) {
-		if record.Status.Phase == berthv1alpha1.PhasePublished || changes.IsOpen(record) && a.completes(record) {
-			break
-		}
-		if a.progresses(record) || record.Status.PermittedTime != nil {
-			records = append(records, record)
+		completed := record.Status.Phase == berthv1alpha1.PhasePublished
+		switch {
+		case completed && changes.OnlyForced(record):
+			// It counts if a change was in progress beside it.
+			beside = append(beside, record)
+		case completed || changes.IsOpen(record) && a.completes(record):
+			return records
+		case a.progresses(record) || record.Status.PermittedTime != nil:
+			records = append(append(records, beside...), record)
+			beside = nil
 		}
 	}
 	return records

@@ -23,7 +23,7 @@ import (
 // or the SelectionPolicy that it requires is missing or invalid.
 func (a *planner) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
-	pl, last := subject.Placement, subject.Last
+	last := subject.Last
 	if a.Failure != nil && !a.needsEmptyPage() {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (a *planner) diff() *framework.Proposal {
 		return p
 	}
 	p.From, p.LastScores, p.Revision = last.Digest, last.ScoresAt, last.Revision
-	p.Edited = last.Generation != 0 && (last.Generation != pl.Generation || last.Profile != decide.ProfileName(pl))
+	p.Edited = a.editsSince().edited
 	if !a.repeatsRecord(p) {
 		p.Added, p.Removed = changes.Minus(p.Clusters, last.Names), changes.Minus(last.Names, p.Clusters)
 	}
@@ -114,6 +114,8 @@ type Move struct {
 	// another record.
 	resumed *berthv1alpha1.PlacementChange
 	answers framework.Answers
+	// generation is that of the Placement for which the clusters are published after the change.
+	generation int64
 }
 
 // newMove finds the records of a change and sets its revision, holds, approval and times.
@@ -121,6 +123,7 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 	history := changes.History(a.Snapshot.Subject.Records)
 	c := a.ChangeOf(p)
 	m := a.withRecords(p, history, &c)
+	m.generation = c.Generation
 	p.Cause = c.Cause
 	if record := cmp.Or(m.Open, m.ended); record != nil {
 		p.Cause, p.Edited = record.Spec.Cause, p.Edited || record.Spec.Edited
@@ -131,7 +134,7 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 			p.ExpiredBy = append(p.ExpiredBy, hold.Plugin)
 		}
 	}
-	a.setRevision(m, history, c.Generation)
+	a.setRevision(m, history)
 	if answers := a.Snapshot.Answers; answers.Revision == p.Revision && answers.Digest == p.Digest && answers.Generation == c.Generation {
 		m.answers = answers
 	}
@@ -148,7 +151,7 @@ func (a *planner) withRecords(p *framework.Proposal, history changes.History, c 
 		m.Open = open
 	}
 	revoked := p.Kind == framework.RevokedRemoval
-	if ended := m.ended; revoked && ended != nil && ended.Status.Phase == berthv1alpha1.PhaseRejected && !isApproved(ended) {
+	if ended := m.ended; revoked && ended != nil && wasRejected(ended) && !isApproved(ended) {
 		m.ended = nil
 	}
 	switch {
@@ -166,14 +169,14 @@ func (a *planner) withRecords(p *framework.Proposal, history changes.History, c 
 }
 
 // setRevision sets the revision of the change's record or, without a record, the next one.
-func (a *planner) setRevision(m *Move, history changes.History, generation int64) {
+func (a *planner) setRevision(m *Move, history changes.History) {
 	m.Revision = a.nextRevision(history)
 	switch answers := a.Snapshot.Answers; {
 	case m.Open != nil:
 		m.Revision = m.Open.Spec.Revision
 	case m.ended != nil && m.ended.Spec.Revision == m.Revision-1:
 		m.Revision = m.ended.Spec.Revision
-	case answers.Revision == m.Revision && answers.Digest == m.Digest && answers.From == m.From && answers.Generation == generation:
+	case answers.Revision == m.Revision && answers.Digest == m.Digest && answers.From == m.From && answers.Generation == m.generation:
 		// The change is held, but its record could not be written yet.
 		m.HeldBy = answers.Plugins
 	}
@@ -219,10 +222,15 @@ func (p *Plan) ChangeOf(of *framework.Proposal) changes.Change {
 	c := changes.Change{
 		From: of.From, To: of.Digest, Clusters: len(of.Clusters), Added: of.Added, Removed: of.Removed,
 		Cause: p.cause(), Generation: pl.Generation, Profile: decide.ProfileName(pl), Edited: of.Edited,
-		PublishedGeneration: publishedGeneration(p.Snapshot.Subject),
+		PublishedGeneration: p.Snapshot.Subject.PublishedGeneration(),
 	}
 	if queue := p.Snapshot.Queue; queue != nil && queue.Admitted {
 		c.Queue = queue.Annotation
+	}
+	if of.Kind.Forced() {
+		// What stays published was decided for the generation before.
+		c.Forced, c.Generation = of.Removed, cmp.Or(c.PublishedGeneration, c.Generation)
+		return c
 	}
 	p.addEdit(&c)
 	return c
@@ -360,16 +368,19 @@ func (a *planner) lastWithout(without []string) *framework.Proposal {
 
 // republish publishes the last published decision again if its pages were edited or deleted
 // externally, and, while a change is pending, if its groups may be out of date. If nothing was
-// published yet, it publishes an empty page. An attempt that fails does not undo a part of a step.
+// published yet, it publishes an empty page. An attempt that fails or waits does not undo a part of
+// a step.
 func (a *planner) republish() {
 	subject := a.Snapshot.Subject
 	last := subject.Last
 	switch {
 	case last == nil && HadClusters(subject.Placement):
-	case a.in.Interrupted && (a.Outcome == Failed || a.undecidedForNow()):
+	case a.in.Interrupted && (a.Outcome == Failed || a.Outcome == Held || a.Outcome == Waiting || a.undecidedForNow()):
 	case last != nil && !last.Damaged(subject) && !a.regroups():
 	default:
-		a.Publish = a.lastWithout(nil)
+		if a.Publish = a.lastWithout(nil); a.Progress != nil {
+			a.Publish.Leaves = a.Change.Removed
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func TestTargetIsEdited(t *testing.T) {
 		"the same":           {generation: 2, profile: "default"},
 		"another generation": {generation: 1, profile: "default", want: true},
 		"another profile":    {generation: 2, profile: "other", want: true},
-		"not known":          {profile: "other"},
+		"not known":          {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := lastOf("a")

@@ -182,11 +182,16 @@ func (a *planner) resume(rest *Move, v Verdict, instead *Deferred) {
 // must wait. That keeps its claim.
 func (a *planner) resumeBeside(ctx context.Context, rest *Move, instead *Deferred) {
 	waits, reserved := instead.Outcome.keepsReservation() && !a.in.Dry, a.Claim
-	if v := a.permitChange(ctx, rest); v.Outcome == Permitted {
+	switch v := a.permitChange(ctx, rest); {
+	case v.Outcome == Permitted:
 		if a.resume(rest, v, instead); waits {
 			a.Claim = a.Claim.with(reserved)
 		}
-	} else if waits {
+	case v.Outcome == Waiting || v.Outcome == Failed:
+		if a.setChange(rest, v); waits && v.Outcome == Waiting {
+			a.Claim = a.Claim.with(reserved)
+		}
+	case waits:
 		a.reserveAgain(ctx)
 	}
 }
@@ -455,7 +460,16 @@ func (a *planner) proposeStep(t *framework.Transition) *framework.Proposal {
 			p.Selected = append(p.Selected, selection)
 		}
 	}
-	slices.SortStableFunc(p.Selected, func(a, b framework.SelectedCluster) int { return cmp.Compare(b.Score, a.Score) })
+	p.Leaves = changes.Minus(a.Change.Removed, t.Removed)
+	leaves := func(s framework.SelectedCluster) int {
+		if changes.Contains(p.Leaves, s.Cluster.Name) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(p.Selected, func(a, b framework.SelectedCluster) int {
+		return cmp.Or(cmp.Compare(leaves(a), leaves(b)), cmp.Compare(b.Score, a.Score))
+	})
 	p.Clusters = changes.Sorted(slices.Concat(p.Clusters, t.Added))
 	p.Digest = framework.DigestOf(p.Clusters)
 	return p

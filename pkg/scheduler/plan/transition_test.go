@@ -150,7 +150,8 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
-// TestPartIsInOrderOfScores: pages sorted by score list a step like a whole decision.
+// TestPartIsInOrderOfScores: pages sorted by score list a step like a whole decision, and clusters
+// that leave after the others.
 func TestPartIsInOrderOfScores(t *testing.T) {
 	a := changing()
 	a.Snapshot.Subject.Last.Scores = map[string]int64{"a": 3, "b": 9}
@@ -159,7 +160,7 @@ func TestPartIsInOrderOfScores(t *testing.T) {
 	for _, s := range p.Selected {
 		got = append(got, s.Cluster.Name)
 	}
-	if diff := cmp.Diff([]string{"b", "d", "a", "c"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"d", "c", "b", "a"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

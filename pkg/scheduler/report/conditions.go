@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
@@ -74,13 +75,22 @@ func satisfiedNow(a *scheduler.Attempt, target metav1.Condition, before []metav1
 	if a.Target != nil && a.DiffersFromTarget() {
 		target = satisfiedBeforeChange(a, target)
 	}
-	if a.Publication() == plan.ForcedOnly || a.Outcome == plan.Undecided && !plan.SaysUndecided(&target) {
+	if a.Publication() == plan.ForcedOnly || a.Outcome == plan.Undecided && !framework.SaysUndecided(&target) {
 		if c := meta.FindStatusCondition(before, target.Type); c != nil {
 			// After a restart it tells for which spec the published clusters were selected.
-			target.ObservedGeneration = c.ObservedGeneration
+			target.ObservedGeneration = generationIn(c)
 		}
 	}
 	return target
+}
+
+// generationIn returns the generation of what is published, as PlacementSatisfied says; 0 if it is
+// another one.
+func generationIn(satisfied *metav1.Condition) int64 {
+	if framework.SaysUndecided(satisfied) {
+		return 0
+	}
+	return satisfied.ObservedGeneration
 }
 
 // SetConditions updates the Placement's conditions.
@@ -132,7 +142,7 @@ func setProgressing(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded
 		}
 		v1alpha1.SetCondition(conditions, c)
-	case a.Effects().Keep:
+	case a.Effects().Keep || a.Outcome == plan.Waiting:
 		keepProgressing(a, conditions)
 	case a.Publication() != plan.ForcedOnly:
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing)
@@ -145,7 +155,7 @@ func SetFailed(a *scheduler.Attempt, conditions *[]metav1.Condition, generation 
 	published := generation
 	if c := meta.FindStatusCondition(*conditions, v1alpha1.PlacementConditionSatisfied); c != nil {
 		// After a restart it tells whether the pages are those of the spec (Subject.Edited).
-		published = c.ObservedGeneration
+		published = generationIn(c)
 	}
 	v1alpha1.SetCondition(conditions, metav1.Condition{
 		Type: v1alpha1.PlacementConditionSatisfied, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotAllDecisionsScheduled,
@@ -174,10 +184,12 @@ func isStill(a *scheduler.Attempt, reason string) bool {
 	case open != nil && open.Status.PermittedTime != nil:
 		return false
 	case reason == v1alpha1.ReasonHeld && open == nil:
-		// Without records, only memory has the change.
-		return a.Snapshot.Answers.Revision > 0 && a.Snapshot.Answers.Generation == generation
+		// Without a record, only memory has the change.
+		answers := a.Snapshot.Answers
+		return answers.Revision > 0 && answers.Generation == generation &&
+			!slices.ContainsFunc(subject.Records, func(r *berthv1alpha1.PlacementChange) bool { return r.Spec.Revision == answers.Revision })
 	case reason == v1alpha1.ReasonHeld:
-		return open.Spec.PlacementGeneration == generation
+		return open.Spec.PlacementGeneration == generation || changes.OnlyForced(open)
 	case reason == v1alpha1.ReasonRejected || reason == v1alpha1.ReasonExpired:
 		return changes.History(subject.Records).Applies(berthv1alpha1.Digest(subject.LastNames()), generation)
 	}

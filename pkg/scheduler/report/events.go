@@ -157,8 +157,8 @@ func Plugins(a *scheduler.Attempt) []Event {
 // IsNewOutcome reports whether the outcome was not reported before: the attempt wrote it to the
 // record or, without a record, the condition has another reason.
 func IsNewOutcome(a *scheduler.Attempt) bool {
-	if a.Effects().Phase != "" && (a.Recorded() || a.Record() != nil) {
-		return a.Recorded()
+	if before := a.Record(); a.Effects().Phase != "" && (a.Recorded() || before != nil) {
+		return a.Recorded() && (before == nil || before.Status.Phase != a.Effects().Phase)
 	}
 	c := meta.FindStatusCondition(a.Snapshot.Subject.Placement.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
 	return c == nil || c.Reason != string(a.Outcome)

@@ -1,0 +1,123 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// TestRestThatWaitsIsNotSuperseded: an approved change whose rest, without a revoked cluster,
+// waits for a Reserve plugin is not superseded before the record under which it goes on exists.
+func TestRestThatWaitsIsNotSuperseded(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.fore.answer = awaits
+	d.leaveSet("c")
+	before := d.published()
+	a := d.attempt()
+	if got := d.phase("2"); d.published() == before && got != berthv1alpha1.PhaseProgressing {
+		t.Errorf("outcome %s, nothing is published, record 3 exists %t, and the approved change is %s: %s", a.Outcome, d.records["p-3"] != nil, got, d.records["p-2"].Status.Message)
+	}
+	d.fore.answer = nil
+	d.attemptUntilStable()
+	if got := d.pending(); got == "True/Held" {
+		t.Errorf("what was approved must be approved again: %s", d.state())
+	}
+}
+
+// TestRestOfAChangeWhileTheTargetWaits: one failed, or delayed, request of a Reserve plugin does
+// not end an approved change in progress whose next target is not stable yet.
+func TestRestOfAChangeWhileTheTargetWaits(t *testing.T) {
+	for name, answer := range map[string]*framework.Status{
+		"fails": framework.AsStatus(errHubDown), "waits": awaits,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &picky{bare: bare{"picky"}}
+			d := approvedInProgress(t, nothing, r)
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+			r.of = func(p *framework.Proposal) *framework.Status {
+				if len(p.Removed) == 2 {
+					return answer
+				}
+				return nil
+			}
+			d.tier("gold", "a")
+			a, _ := d.try()
+			if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+				t.Errorf("outcome %s (%s), and the approved change is %s: %s", a.Outcome, a.Reason, got, d.records["p-2"].Status.Message)
+			}
+		})
+	}
+}
+
+// TestRevokedBesideARestThatWaits: revoked clusters leave beside an approved change in progress
+// whose rest waits, or fails once, in Reserve.
+func TestRevokedBesideARestThatWaits(t *testing.T) {
+	for name, then := range map[string]func(d *desk){
+		"nothing else":  func(*desk) {},
+		"Reserve waits": func(d *desk) { d.fore.answer = awaits },
+		"Reserve fails": func(d *desk) { d.fore.answer = framework.AsStatus(errHubDown) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := approvedInProgress(t, nothing)
+			then(d)
+			d.leaveSet("c")
+			_, _ = d.try()
+			d.fore.answer = nil
+			d.attemptUntilStable()
+			if got := d.newest(); got == nil || got.Status.Phase != berthv1alpha1.PhaseProgressing {
+				t.Errorf("the approved change does not go on: %s; change 2 is %s: %s", d.state(), d.phase("2"), d.records["p-2"].Status.Message)
+			}
+		})
+	}
+}
+
+// TestRevokedRemovalIsRetried: a removal of revoked clusters for which a Permit plugin fails, or
+// waits without a time, is asked about again soon, whatever else the Placement waits for.
+func TestRevokedRemovalIsRetried(t *testing.T) {
+	for name, answer := range map[string]*framework.Status{"fails": framework.AsStatus(errHubDown), "waits": awaits} {
+		t.Run("beside a suspended rest, "+name, func(t *testing.T) {
+			d := approvedInProgress(t, nothing)
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+			d.attemptUntilStable()
+			d.x.ofRevoked = answer
+			d.leaveSet("c")
+			a, failure := d.try()
+			if at := a.State.NextAttempt(); failure.IsSuccess() && (at.IsZero() || at.After(d.now.Add(10*time.Second))) {
+				t.Errorf("the attempt succeeds, c is still published (%s), and the next attempt is at %s", d.published(), at)
+			}
+		})
+		t.Run("beside a held change, "+name, func(t *testing.T) {
+			d, _ := holdingC3(t)
+			d.x.ofRevoked = answer
+			d.leaveSet("c1")
+			a, failure := d.try()
+			if at := a.State.NextAttempt(); failure.IsSuccess() && (at.IsZero() || at.After(d.now.Add(10*time.Second))) {
+				t.Errorf("the attempt succeeds, c1 is still published (%s), and the next attempt is at %s", d.published(), at)
+			}
+		})
+	}
+}
+
+// TestProgressingWhileReserveWaits: a change in progress whose next step waits for a Reserve
+// plugin is still in progress.
+func TestProgressingWhileReserveWaits(t *testing.T) {
+	for name, answer := range map[string]*framework.Status{
+		"waits": awaits, "fails": framework.AsStatus(errHubDown), "waits, then fails": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := approvedInProgress(t, nothing)
+			if d.fore.answer = answer; answer == nil {
+				d.fore.answer = awaits
+				d.tryAndReport()
+				d.fore.answer = framework.AsStatus(errHubDown)
+			}
+			d.tryAndReport()
+			if d.phase("2") == berthv1alpha1.PhaseProgressing && d.condition(v1alpha1.PlacementConditionDecisionProgressing) == nil {
+				t.Errorf("change 2 is in progress, and the conditions say %q", d.aboutChange())
+			}
+		})
+	}
+}

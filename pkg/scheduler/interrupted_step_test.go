@@ -1,0 +1,144 @@
+package scheduler_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// interruptedStep is a desk of 250 clusters whose change adds x, y and z, and has written only the
+// first of its pages.
+func interruptedStep(t *testing.T) (d *desk, pool func(value string, names ...string)) {
+	t.Helper()
+	var names []string
+	for i := range 250 {
+		names = append(names, fmt.Sprintf("c%03d", i))
+	}
+	d = newDesk(t, ask().Predicate(fixture.MatchLabel("pool", "in")), names...)
+	d.preScorer = &preScorer{bare: bare{"preScorer"}}
+	d.restart()
+	pool = func(value string, names ...string) {
+		for _, name := range names {
+			d.clusters[name] = fixture.Cluster(name).Set("s1").Label("pool", value).Obj()
+			d.inv.Update(d.clusters[name].DeepCopy())
+		}
+	}
+	pool("in", names...)
+	d.attemptUntilStable()
+	pool("out", "c000", "c120", "c220")
+	pool("in", "x", "y", "z")
+	writes := 0
+	d.pages.refuse = func(string) error {
+		if writes++; writes > 1 {
+			return errHubDown
+		}
+		return nil
+	}
+	_, _ = d.try()
+	d.pages.refuse = nil
+	if !listsAny(d, "x", "y", "z") {
+		t.Fatal("nothing came")
+	}
+	return d, pool
+}
+
+// TestInterruptedStepStays: an attempt that decides nothing for now does not undo what an
+// interrupted step has published, however many of them run.
+func TestInterruptedStepStays(t *testing.T) {
+	for name, then := range map[string]func(d *desk){
+		"a plugin fails before the decision": func(d *desk) {
+			d.preScorer.answer = framework.AsStatus(errors.New("broken"))
+			_, _ = d.try()
+		},
+		"the attempt must wait": func(d *desk) {
+			d.recordAfter(d.scheduler.RemoveRevoked(d.t.Context(), key.Namespace, d.snapshot))
+		},
+		"Permit fails": func(d *desk) {
+			d.y.answer = framework.AsStatus(errors.New("broken"))
+			_, _ = d.try()
+		},
+		"Permit waits": func(d *desk) {
+			d.y.answer = awaits
+			_, _ = d.try()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := interruptedStep(t)
+			for n := range 3 {
+				then(d)
+				if !listsAny(d, "x", "y", "z") {
+					t.Errorf("attempt %d takes back the cluster that came", n+1)
+				}
+			}
+			d.y.answer, d.preScorer.answer = nil, nil
+			d.attemptUntilStable()
+			if !listsAny(d, "x") || listsAny(d, "c000") {
+				t.Error("the change is not complete")
+			}
+		})
+	}
+}
+
+// TestInterruptedStepStaysBeside: nor does one that cannot write the record of the next change.
+func TestInterruptedStepStaysBeside(t *testing.T) {
+	for name, then := range map[string]func(d *desk){
+		"the record of the next step cannot be written": func(d *desk) {
+			d.govern(nothing)
+			d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+			d.tryAndReport()
+			d.refuseRecords = nil
+			d.inv.Delete(d.policy)
+		},
+		"PreBind fails for the next step": func(d *desk) {
+			d.fore.ofPreBind = framework.AsStatus(errHubDown)
+			d.tryAndReport()
+			d.fore.ofPreBind = nil
+		},
+		"a plugin waits before the decision": func(d *desk) {
+			d.preScorer.answer = awaits
+			d.tryAndReport()
+			d.preScorer.answer = nil
+		},
+		"the window has closed": func(d *desk) {
+			d.y.answer = holds
+			d.tryAndReport()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := interruptedStep(t)
+			then(d)
+			if !listsAny(d, "x", "y", "z") {
+				t.Errorf("the cluster that came is gone: %s", d.pending())
+			}
+		})
+	}
+}
+
+// TestLostStepStays: nor does an attempt that fails in Permit, if the response to the first page
+// was lost and the page could not be read at once.
+func TestLostStepStays(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprint("lost ", lost), func(t *testing.T) {
+			d, pool := interruptedStep(t)
+			if lost {
+				d.attemptUntilStable()
+				pool("out", "c001", "c121", "c221", "x", "y", "z")
+				pool("in", "u", "v", "w")
+				d.loseResponses()
+				if !listsAny(d, "u", "v", "w") {
+					t.Fatal("nothing came")
+				}
+				d.decideAgain()
+			}
+			d.y.answer = framework.AsStatus(errors.New("broken"))
+			_, _ = d.try()
+			if !lost && !listsAny(d, "x", "y", "z") || lost && !listsAny(d, "u", "v", "w") {
+				t.Error("the cluster that came is gone")
+			}
+		})
+	}
+}
