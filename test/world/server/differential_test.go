@@ -74,6 +74,7 @@ func play(ctx context.Context, s *side, seed uint64, model *Server) (all []excha
 	for _, o := range g.watches() {
 		all = append(all, exchange{"events of " + o.String(), s.events(o)})
 	}
+	do(g.deleteNamespace()...)
 	for _, o := range g.cleanUp() {
 		s.do(ctx, o)
 	}

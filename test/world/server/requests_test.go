@@ -137,6 +137,23 @@ func (g *generator) ends() (all []*operation) {
 	return all
 }
 
+// deleteNamespace deletes the namespace, and creates it and objects in it while it terminates.
+func (g *generator) deleteNamespace() []*operation {
+	again := g.createNamespace()
+	named := *again
+	named.path += "/" + g.namespace
+	gone, read := named, named
+	gone.method, gone.body = http.MethodDelete, nil
+	read.method, read.body = http.MethodGet, nil
+	all := []*operation{&gone, &gone, again, &read}
+	for _, r := range g.kinds {
+		if r.namespaced {
+			all = append(all, g.create(r, g.written[r], "late", 0))
+		}
+	}
+	return all
+}
+
 // cleanUp deletes what no namespace holds.
 func (g *generator) cleanUp() (all []*operation) {
 	for _, r := range g.kinds {

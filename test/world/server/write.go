@@ -11,6 +11,7 @@ import (
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,8 +57,8 @@ func (s *Server) add(q *request, content map[string]any) (any, error) {
 	}
 	if q.resource.namespaced {
 		o.SetNamespace(q.namespace)
-		if namespace := s.find("", "namespaces").objects[key("", q.namespace)]; namespace == nil {
-			return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, q.namespace)
+		if err := s.checkNamespace(q, o.GetName()); err != nil {
+			return nil, err
 		}
 	}
 	if o.GetResourceVersion() != "" {
@@ -85,6 +86,22 @@ func (s *Server) add(q *request, content map[string]any) (any, error) {
 	}
 	s.store(q.resource, content, nil)
 	return created(q.shown(content)), nil
+}
+
+// checkNamespace returns an error unless objects can be created in the namespace of a request.
+func (s *Server) checkNamespace(q *request, name string) error {
+	found := s.find("", "namespaces").objects[key("", q.namespace)]
+	if found == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, q.namespace)
+	}
+	if (&unstructured.Unstructured{Object: found.content}).GetDeletionTimestamp() == nil {
+		return nil
+	}
+	err := apierrors.NewForbidden(q.resource.groupResource(), name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", q.namespace))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", q.namespace), Field: "metadata.namespace",
+	})
+	return err
 }
 
 func labelled(labels map[string]string, name, value string) map[string]any {
@@ -325,21 +342,57 @@ func decodeOptions(q *request, options *metav1.DeleteOptions) error {
 // true.
 func (s *Server) terminate(r *resource, content map[string]any) (stays bool) {
 	o := unstructured.Unstructured{Object: content}
-	if len(o.GetFinalizers()) == 0 {
+	isNamespace := r.builtIn && r.kind == "Namespace"
+	if len(o.GetFinalizers()) == 0 && !isNamespace {
 		s.remove(r, content)
 		return false
 	}
-	if o.GetDeletionTimestamp() == nil {
-		next := unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}
-		now := metav1.NewTime(time.Now().Truncate(time.Second))
-		next.SetDeletionTimestamp(&now)
-		next.SetDeletionGracePeriodSeconds(new(int64(0)))
-		if !r.builtIn {
-			next.SetGeneration(o.GetGeneration() + 1)
-		}
-		s.store(r, next.Object, content)
+	if o.GetDeletionTimestamp() != nil {
+		return true
 	}
+	next := unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	next.SetDeletionTimestamp(&now)
+	switch {
+	case isNamespace:
+		next.Object["status"] = map[string]any{"phase": string(corev1.NamespaceTerminating)}
+		s.emptySoon(o.GetName())
+	case r.builtIn:
+		next.SetDeletionGracePeriodSeconds(new(int64(0)))
+	default:
+		next.SetDeletionGracePeriodSeconds(new(int64(0)))
+		next.SetGeneration(o.GetGeneration() + 1)
+	}
+	s.store(r, next.Object, content)
 	return true
+}
+
+// emptyInterval is how long the namespace controller needs.
+const emptyInterval = 2 * time.Second
+
+// emptySoon deletes the objects in a terminating namespace and, when all are gone, the namespace,
+// as the namespace controller does.
+func (s *Server) emptySoon(namespace string) {
+	time.AfterFunc(emptyInterval, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.writer = ""
+		empty := true
+		for _, r := range s.resources {
+			for _, name := range slices.Sorted(maps.Keys(r.objects)) {
+				content := r.objects[name].content
+				if r.namespaced && (&unstructured.Unstructured{Object: content}).GetNamespace() == namespace {
+					empty = !s.terminate(r, content) && empty
+				}
+			}
+		}
+		namespaces := s.find("", "namespaces")
+		if !empty {
+			s.emptySoon(namespace)
+		} else if found := namespaces.objects[key("", namespace)]; found != nil {
+			s.remove(namespaces, found.content)
+		}
+	})
 }
 
 // remove removes an object, and a second later what it owned.
