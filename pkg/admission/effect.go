@@ -33,8 +33,8 @@ func CheckQueuesFor(text []byte, userLabel string, hub Submitted) (warnings []st
 	published := hub.publishedQueues()
 	queues := NewQueues(QueuesOptions{
 		UserLabel: userLabel, Now: time.Now, OnAffected: func([]types.NamespacedName) {},
-		Published: func(placement types.NamespacedName) (string, int) {
-			return published[placement].annotation, published[placement].clusters
+		Published: func(placement types.NamespacedName) (string, int, int) {
+			return published[placement].annotation, published[placement].clusters, published[placement].clusters
 		},
 		// The controller wrote the pages.
 		Recorded: func(placement types.NamespacedName) string { return published[placement].annotation },

@@ -24,7 +24,7 @@ import (
 type Queues struct {
 	assignments *assignment.Assignments
 	userLabel   string
-	published   func(types.NamespacedName) (queue string, clusters int)
+	published   func(types.NamespacedName) (queue string, clusters, kept int)
 	access      atomic.Pointer[identity.AccessControl]
 
 	configuring sync.Mutex
@@ -35,9 +35,9 @@ type Queues struct {
 type QueuesOptions struct {
 	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
-	// Published returns the queue on the pages that a Placement (same UID) controls, and how many
-	// clusters they list.
-	Published func(types.NamespacedName) (queue string, clusters int)
+	// Published returns the queue on the pages that a Placement (same UID) controls, how many
+	// clusters they list, and how many of these are left after a change in progress.
+	Published func(types.NamespacedName) (queue string, clusters, kept int)
 	// Recorded returns the queue in a Placement's last PlacementChange, which only the controller
 	// writes.
 	Recorded func(types.NamespacedName) (queue string)
@@ -53,7 +53,7 @@ func NewQueues(o QueuesOptions) *Queues {
 	q.access.Store(&identity.AccessControl{})
 	q.assignments = assignment.New(assignment.Options{
 		UserLabel: o.UserLabel, Now: o.Now,
-		Published: func(key assignment.Key) (string, int) { return o.Published(types.NamespacedName(key)) },
+		Published: func(key assignment.Key) (string, int, int) { return o.Published(types.NamespacedName(key)) },
 		Recorded:  func(key assignment.Key) string { return o.Recorded(types.NamespacedName(key)) },
 		OnAffected: func(keys []assignment.Key) {
 			affected := make([]types.NamespacedName, len(keys))
@@ -149,7 +149,7 @@ func (q *Queues) Admission(pl *v1alpha1.Placement, now time.Time) *framework.Que
 		wanted = int(*n)
 	}
 	admission := q.assignments.Admit(assignment.Key(name), wanted)
-	_, listed := q.published(name)
+	_, listed, _ := q.published(name)
 	return admissionOf(admission, listed, now)
 }
 

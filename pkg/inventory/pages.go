@@ -243,14 +243,15 @@ func (inv *Inventory) removePage(p *page, e *event) {
 }
 
 // Published returns the queue annotation of a Placement's pages, empty without one, and how many
-// clusters Berth published last; after a restart, how many the pages list. Only pages that this
-// Placement (same UID) controls count, because any user who can write pages can write other ones.
-func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
+// clusters Berth published last; after a restart, how many the pages list. kept are fewer if a
+// change in progress ends with fewer. Only pages that this Placement (same UID) controls count,
+// because any user who can write pages can write other ones.
+func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	p := inv.placements[placement]
 	if p == nil {
-		return "", 0
+		return "", 0, 0
 	}
 	var listed framework.Bitset
 	own := inv.pages.byPlacement[placement]
@@ -266,9 +267,13 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 		}
 	}
 	if p.last != nil && !p.last.FromPages {
-		return queue, p.claim.listed.Len()
+		listed = p.claim.listed
 	}
-	return queue, listed.Len()
+	kept = listed.Len()
+	if p.claim.progressing {
+		kept = min(kept, listed.Clone().Or(p.claim.target).Without(p.claim.leaving).Len())
+	}
+	return queue, listed.Len(), kept
 }
 
 // dropSubject drops the cached Subject, so that the next Snapshot reads the Placement's pages

@@ -56,9 +56,38 @@ func TestPublishedQueue(t *testing.T) {
 			for _, page := range tc.pages {
 				inv.Update(page)
 			}
-			queue, clusters := inv.Published(inventory.Key{Namespace: "n", Name: tc.placement})
-			if queue != tc.wantQueue || clusters != tc.wantClusters {
+			queue, clusters, kept := inv.Published(inventory.Key{Namespace: "n", Name: tc.placement})
+			if queue != tc.wantQueue || clusters != tc.wantClusters || kept != clusters {
 				t.Errorf("got %q and %d clusters, want %q and %d", queue, clusters, tc.wantQueue, tc.wantClusters)
+			}
+		})
+	}
+}
+
+// TestPublishedWhileProgressing: a change in progress keeps no cluster that it removes, and a step
+// that lists more clusters than its start and its end leaves no more.
+func TestPublishedWhileProgressing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		phase  berthv1alpha1.ChangePhase
+		listed []string
+		want   int
+	}{
+		"added, not removed yet": {berthv1alpha1.PhaseProgressing, []string{"a", "b", "x"}, 2},
+		"removed, not added yet": {berthv1alpha1.PhaseProgressing, []string{"b"}, 1},
+		"held":                   {berthv1alpha1.PhaseHeld, []string{"a", "b"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			inv.Update(plainWith("u"))
+			page := quoting("plain-decision-1", "", tc.listed...)
+			page.OwnerReferences[0].UID = "u"
+			inv.Update(page)
+			r := record("u", 2, 2, tc.phase)
+			r.Spec.Added, r.Spec.Removed = []string{"x"}, []string{"a"}
+			r.Spec.AddedCount, r.Spec.RemovedCount = 1, 1
+			inv.Update(r)
+			if _, clusters, kept := inv.Published(inventory.Key{Namespace: "n", Name: "plain"}); clusters != len(tc.listed) || kept != tc.want {
+				t.Errorf("%d clusters are published and %d kept, want %d and %d", clusters, kept, len(tc.listed), tc.want)
 			}
 		})
 	}
@@ -193,7 +222,7 @@ func TestPublishedClusters(t *testing.T) {
 	key := inventory.Key{Namespace: "n", Name: "plain"}
 	inv.SetPublished(inv.Subject(key), &framework.Published{Names: []string{"a"}})
 	inv.Update(quoting("plain-decision-1", "root.a", "a", "b"))
-	if queue, clusters := inv.Published(key); queue != "root.a" || clusters != 1 {
+	if queue, clusters, _ := inv.Published(key); queue != "root.a" || clusters != 1 {
 		t.Errorf("got %q and %d clusters", queue, clusters)
 	}
 }

@@ -119,7 +119,7 @@ func (a *Assignments) unchanged(s *placement, who identity.Identity) bool {
 // pages have none that is valid. It ignores one with a queue to which the submitter may not submit,
 // because other users may have written it.
 func (a *Assignments) restore(s *placement, who identity.Identity) {
-	stored, clusters := a.options.Published(s.Key)
+	stored, clusters, _ := a.options.Published(s.Key)
 	r, ok := parseAnnotation(stored)
 	recorded, inRecord := parseAnnotation(a.options.Recorded(s.Key))
 	if !ok {
@@ -205,7 +205,7 @@ func (a *Assignments) request(s *placement) (tenancy.Request, error) {
 // entry in the old queue.
 func (a *Assignments) assign(s *placement) (left bool) {
 	old := s.app
-	_, published := a.options.Published(s.Key)
+	_, published, _ := a.options.Published(s.Key)
 	enter := func() {
 		app, r, admission := a.findQueue(s, int64(published))
 		if s.unauthorized && published > 0 && admission.Reason == ReasonQuotaExceeded {

@@ -90,9 +90,9 @@ type Assignments struct {
 type Options struct {
 	// UserLabel is the key of the label that names a user; default DefaultUserLabel.
 	UserLabel string
-	// Published returns the queue annotation of the pages that a Placement (same UID) controls, and
-	// how many clusters they list.
-	Published func(Key) (annotation string, clusters int)
+	// Published returns the queue annotation of the pages that a Placement (same UID) controls, how
+	// many clusters they list, and how many of these are left after a change in progress.
+	Published func(Key) (annotation string, clusters, kept int)
 	// Recorded returns the same text from a Placement's last PlacementChange; empty if there is
 	// none. Only the controller writes it, so it confirms the result of Published.
 	Recorded func(Key) string
@@ -349,12 +349,12 @@ func (a *Assignments) admissionIn(s *placement, wanted int, free tenancy.Remaini
 	v.RetryAfter = a.retryAfter(s)
 	v.Sets, v.Restricted = a.config.Tree.ClusterSets(a.members, s.app.Queue)
 	if free.Clusters < tenancy.Unlimited {
-		stored, published := a.options.Published(s.Key)
+		stored, _, kept := a.options.Published(s.Key)
 		if r, ok := parseAnnotation(stored); ok && r.Queue != s.app.Queue {
-			published = 0 // clusters that it got in another queue do not count here
+			kept = 0 // clusters that it got in another queue do not count here
 		}
 		// A lowered quota removes no published clusters.
-		v.Limit, v.LimitBy = int(max(free.Clusters, int64(published))), free.ClustersBy
+		v.Limit, v.LimitBy = int(max(free.Clusters, int64(kept))), free.ClustersBy
 		if v.limits(wanted) {
 			v.LimitBy = tenancy.Bound(free.ClustersUsed(a.members, s.Namespace, s.Name))
 		}

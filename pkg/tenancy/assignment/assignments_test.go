@@ -28,6 +28,8 @@ type testQueues struct {
 	namespaces map[string]string // parent queues
 	placements map[string]*placement
 	pages      map[string]page
+	// leaving is how many clusters a change in progress removes.
+	leaving map[string]int
 	// recorded is what the changes of Placements recorded of their queues.
 	recorded   map[string]string
 	affected   map[string]bool
@@ -55,8 +57,11 @@ func newTestQueues(config string) *testQueues {
 func (d *testQueues) startController() {
 	d.affected, d.admissions = map[string]bool{}, map[string]assignment.Admission{}
 	d.admission = assignment.New(assignment.Options{
-		Published: func(key assignment.Key) (string, int) { return d.pages[key.Name].record, d.pages[key.Name].clusters },
-		Recorded:  func(key assignment.Key) string { return d.recorded[key.Name] },
+		Published: func(key assignment.Key) (string, int, int) {
+			p := d.pages[key.Name]
+			return p.record, p.clusters, p.clusters - d.leaving[key.Name]
+		},
+		Recorded: func(key assignment.Key) string { return d.recorded[key.Name] },
 		OnAffected: func(keys []assignment.Key) {
 			for _, key := range keys {
 				d.affected[key.Name] = true
@@ -583,6 +588,16 @@ func TestAssignments(t *testing.T) {
 				d.add("z", "ann", "a", 4)
 			},
 			want: want{"x": "Placed root.a 4", "y": "Placed root.a 4", "z": "QuotaExceeded 0"},
+		},
+		"a change in progress keeps no cluster that it removes": {
+			config: fixture.Partition("queues: [{name: a, resources: {max: {clusters: 4}}}]"),
+			do: func(d *testQueues) {
+				d.add("x", "ann", "a", 3)
+				d.add("y", "ann", "a", 1)
+				d.pages["x"], d.leaving = page{d.pages["x"].record, 4}, map[string]int{"x": 1}
+				d.edit("x", func(p *placement) { p.wanted = 4 })
+			},
+			want: want{"x": "Placed root.a 3", "y": "Placed root.a 1"},
 		},
 		"a raised quota admits who waits": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1, resources: {max: {clusters: 1}}}]"),
