@@ -83,6 +83,25 @@ partitions:
 	}
 }
 
+// TestQuotaOfPublished: clusters that a held change would remove use the quota.
+func TestQuotaOfPublished(t *testing.T) {
+	const queues = `
+partitions:
+- name: default
+  queues: [{name: a, resources: {max: {clusters: 2}}}]
+  placementrules: [{name: fixed, value: root.a}]
+`
+	o := Objects{
+		fixture.Set("s"), fixture.Binding("ns1", "s"), fixture.Cluster("c1").Set("s").Obj(), fixture.Cluster("c2").Set("s").Obj(),
+		fixture.Placement("ns1", "p1").Number(1).Obj(), fixture.Page("ns1", "p1-decision-1").Of("p1").OwnedBy("p1").Lists("c1", "c2").Obj(),
+		fixture.ApprovalPolicy("ns1", "held", "p1"), fixture.Placement("ns1", "p2").Number(1).Obj(),
+		other("ConfigMap", "berth-system", "yunikorn-configs", map[string]any{"data": map[string]any{"queues.yaml": queues}}),
+	}
+	if text := string(decideAll(t, o)); !strings.Contains(text, "by quota: root.a clusters 2 (2 used by others, in this namespace by p1 2)") {
+		t.Error(text)
+	}
+}
+
 func TestReportWithoutQueuesDoesNotMentionThem(t *testing.T) {
 	plain := decideAll(t, fleetOfTwo())
 	o := fleetOfTwo()

@@ -264,7 +264,7 @@ func (t *Taken) decide(ctx context.Context) (*decided, error) {
 		return d, nil
 	}
 	if d.Target != nil && t.snapshot.Queue != nil {
-		s.queues.SetClusters(key, len(d.Target.Selected))
+		s.queues.SetClusters(key, max(len(d.Target.Selected), len(d.Listed())))
 	}
 	switch {
 	case d.Target != nil && s.inventory.CountsClusters(key.Namespace):
