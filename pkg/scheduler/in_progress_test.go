@@ -24,16 +24,22 @@ func approvedInProgress(t *testing.T, change func(spec *berthv1alpha1.Disruption
 	d.attemptUntilStable()
 	d.govern(needsApproval)
 	d.govern(change)
-	d.tier("silver", "a", "b")
-	d.tier("gold", "x", "y")
-	d.attempt()
-	d.approve("2")
-	d.attemptUntilStable()
-	d.expect("p-decision-1: a b c x | [c x y] | ")
+	d.beginApproved()
 	if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
 		t.Fatalf("change 2 is %s", got)
 	}
 	return d
+}
+
+// beginApproved approves change 2, which replaces a and b by x and y, and publishes its first step.
+func (d *desk) beginApproved() {
+	d.t.Helper()
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	d.attemptUntilStable()
+	d.approve("2")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c x | [c x y] | ")
 }
 
 // picky is a Reserve plugin whose answer depends on the change.

@@ -183,12 +183,8 @@ func TestEnabledAgainKeepsReservation(t *testing.T) {
 				} else if restart {
 					f.start()
 				}
-				f.gate.answer = framework.AsStatus(errors.New("broken"))
-				f.attempt(p0)
-				f.gate.answer = nil
-				f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
-				f.attempt(p1)
-				if got := f.inv.Subject(p1).LastNames(); len(got) > 0 {
+				f.failAttempt(p0)
+				if got := f.publishP1(); len(got) > 0 {
 					t.Errorf("p0 is %s with a held change, and p1 has %q", f.outcomes[p0], got)
 				}
 			})
@@ -339,6 +335,21 @@ func TestStepsStayBetweenAnswers(t *testing.T) {
 	}
 }
 
+// failAttempt attempts a Placement while its Permit plugin fails.
+func (f *fleetAtRest) failAttempt(of inventory.Key) {
+	f.gate.answer = framework.AsStatus(errors.New("broken"))
+	f.attempt(of)
+}
+
+// publishP1 creates p1, which selects c2, with a Permit plugin that permits, and returns what is
+// published for it.
+func (f *fleetAtRest) publishP1() []string {
+	f.gate.answer = nil
+	f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
+	f.attempt(p1)
+	return f.inv.Subject(p1).LastNames()
+}
+
 // TestFailureKeepsWhatWaits: a change that waits keeps its claim when an attempt for it fails.
 func TestFailureKeepsWhatWaits(t *testing.T) {
 	for _, fails := range []bool{false, true} {
@@ -349,13 +360,9 @@ func TestFailureKeepsWhatWaits(t *testing.T) {
 		f.store(fixture.Placement("ns", "p0").Number(2).Generation(2).Obj())
 		f.attempt(p0)
 		if fails {
-			f.gate.answer = framework.AsStatus(errors.New("broken"))
-			f.attempt(p0)
+			f.failAttempt(p0)
 		}
-		f.gate.answer = nil
-		f.store(fixture.Placement("ns", "p1").Number(1).Predicate(clusters("c2")).Obj())
-		f.attempt(p1)
-		if got := f.inv.Subject(p1).LastNames(); len(got) > 0 {
+		if got := f.publishP1(); len(got) > 0 {
 			t.Errorf("fails %t: the change of p0 waits for the quota of two, p0 is %s, and p1 has %q", fails, f.outcomes[p0], got)
 		}
 	}

@@ -451,20 +451,28 @@ func TestMinReadyAfterALostResponse(t *testing.T) {
 	}
 }
 
+// replacedReady is a desk with minReadySeconds of 600, on which x has just been published beside a,
+// which it replaces. Some clusters are ready.
+func replacedReady(t *testing.T, ready string) *desk {
+	t.Helper()
+	d := governed(t, 3, nothing)
+	d.ready(ready, "")
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		apps(spec)
+		spec.MinReadySeconds = 600
+	})
+	d.attemptUntilStable()
+	d.tier("silver", "a")
+	d.tier("gold", "x")
+	d.attemptUntilStable()
+	return d
+}
+
 // TestMinReadyWhileDisabled: x becomes not ready, and ready again, while its Placement is disabled.
 // No attempt sees that, so minReadySeconds counts again once the Placement is enabled.
 func TestMinReadyWhileDisabled(t *testing.T) {
 	for _, disabled := range []bool{false, true} {
-		d := governed(t, 3, nothing)
-		d.ready("a b c x", "")
-		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
-			apps(spec)
-			spec.MinReadySeconds = 600
-		})
-		d.attemptUntilStable()
-		d.tier("silver", "a")
-		d.tier("gold", "x")
-		d.attemptUntilStable()
+		d := replacedReady(t, "a b c x")
 		attempt := func() { d.attemptUntilStable() }
 		if disabled {
 			d.edit(func(pl *v1alpha1.Placement) {
@@ -528,16 +536,7 @@ func TestDeadlineAfterAFailedWrite(t *testing.T) {
 // change is in progress. minReadySeconds counts from when x is ready again.
 func TestMinReadyAtRest(t *testing.T) {
 	for _, attempts := range []bool{true, false} {
-		d := governed(t, 3, nothing)
-		d.ready("a b c x y", "")
-		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
-			apps(spec)
-			spec.MinReadySeconds = 600
-		})
-		d.attemptUntilStable()
-		d.tier("silver", "a")
-		d.tier("gold", "x")
-		d.attemptUntilStable()
+		d := replacedReady(t, "a b c x y")
 		d.later(601)
 		d.attemptUntilStable()
 		d.expect("p-decision-1: b c x |  | ")
