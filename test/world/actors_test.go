@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,7 +71,7 @@ func script(seed uint64, length time.Duration) (steps []step) {
 }
 
 // weights make a step rarer.
-var weights = map[string]int{"crash": 2, "stop": 2, "losses": 2, "forget": 1, "slow": 2, "delete placement": 3, "unbind": 3}
+var weights = map[string]int{"crash": 2, "stop": 2, "losses": 2, "forget": 1, "slow": 2, "delete placement": 3, "unbind": 3, "namespace": 4}
 
 // deeds are the steps by name.
 var deeds = map[string]func(a *actor){
@@ -106,6 +107,15 @@ var deeds = map[string]func(a *actor){
 		err := a.hub.Delete(a.ctx, fixture.Cluster(name).Obj())
 		a.say("cluster %s is deleted: %v", name, err)
 	},
+	"replace cluster": func(a *actor) {
+		name := a.cluster()
+		if a.hub.Delete(a.ctx, fixture.Cluster(name).Obj()) != nil {
+			return
+		}
+		err := a.hub.Create(a.ctx, fixture.Cluster(name).Set("s1").Label("tier", pick(a, "gold", "silver")).Obj())
+		a.say("cluster %s is deleted, and another one with its name created: %v", name, err)
+	},
+	"capacity": capacityDeed, "quota": quotaDeed, "queue": queueDeed, "namespace": namespaceDeed,
 	"number": func(a *actor) {
 		a.editPlacement("numberOfClusters", func(pl *v1alpha1.Placement) string {
 			n := int32(a.random.IntN(6))
@@ -323,9 +333,33 @@ func deletePageDeed(a *actor) {
 	}
 }
 
+// namespaceDeed deletes the namespace with all Placements, and creates it again.
+func namespaceDeed(a *actor) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+	a.say("the namespace is deleted: %v", a.hub.Delete(a.ctx, namespace))
+	for a.hub.Get(a.ctx, client.ObjectKeyFromObject(namespace), namespace) == nil {
+		time.Sleep(time.Duration(a.random.Int64N(int64(3 * time.Second))))
+	}
+	a.createTeam(a.ctx)
+	a.say("the namespace is created again")
+}
+
+// createTeam creates the namespace and its Placements.
+func (w *world) createTeam(ctx context.Context) {
+	w.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, fixture.Binding("team", "s1"),
+		fixture.Placement("team", "p0").Obj(), fixture.Placement("team", "p1").Number(2).Obj(),
+		fixture.Placement("team", "p2").Number(3).Predicate(fixture.MatchLabel("tier", "gold")).Obj())
+}
+
 // createFleet creates the fleet.
 func (w *world) createFleet(ctx context.Context) {
-	w.create(ctx, fixture.Set("s1"), fixture.Set("s2"), fixture.Binding("team", "s1"))
+	for _, name := range []string{"berth", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"} {
+		w.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	if w.queues {
+		w.create(ctx, queueConfig(6, 6, 3))
+	}
+	w.create(ctx, fixture.Set("s1"), fixture.Set("s2"))
 	for i := range 6 {
 		tier := "gold"
 		if i%3 == 2 {
@@ -333,6 +367,5 @@ func (w *world) createFleet(ctx context.Context) {
 		}
 		w.create(ctx, fixture.Cluster(fmt.Sprint("c", i)).Set("s1").Label("tier", tier).Obj())
 	}
-	w.create(ctx, fixture.Placement("team", "p0").Obj(), fixture.Placement("team", "p1").Number(2).Obj(),
-		fixture.Placement("team", "p2").Number(3).Predicate(fixture.MatchLabel("tier", "gold")).Obj())
+	w.createTeam(ctx)
 }

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,8 +47,9 @@ type laws struct {
 	apart      map[string]bool
 	writes     map[string]int
 	// sets has the set of each cluster; bound is true while the namespace is bound to s1.
-	sets  map[string]string
-	bound bool
+	sets   map[string]string
+	bound  bool
+	shared *shared
 	// approvalSince is since when each change needs an approval; zero if it does not.
 	approvalSince time.Time
 }
@@ -56,13 +59,17 @@ type departure struct {
 	inputs int
 }
 
-// maxLate is how long after an input Berth may publish without knowing it.
+// maxLate is how long after an input Berth may publish without knowing it, if the server is not
+// slow.
 const maxLate = 3 * time.Second
+
+// requestsOfAnAttempt is how many requests may lie between an input and what it leads to.
+const requestsOfAnAttempt = 5
 
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]int{},
+		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]int{}, shared: newShared(),
 	}
 }
 
@@ -96,13 +103,18 @@ func (l *laws) onWrite(w *server.Write) {
 	case "PlacementChange":
 		record := decode[berthv1alpha1.PlacementChange](w.Object)
 		l.onRecord(w, record)
+		if w.Writer == "person" {
+			l.shared.queuesSince = time.Now() // A rejected change removes nothing.
+		}
 	case "Lease", "Event":
 	default:
-		if w.Writer == "person" {
+		if w.Writer == "person" || w.Writer == "" {
 			l.inputs++
 			l.lastInputs = [2]time.Time{l.lastInputs[1], time.Now()}
 		}
 		l.onInput(w)
+		l.shared.onInput(w)
+		l.checkQuotas(maxOver)
 	}
 }
 
@@ -191,6 +203,7 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	switch w.Writer {
 	case "person":
+		l.shared.pagesSince = time.Now()
 		return
 	case "": // The Placement is deleted, and its pages with it.
 		return
@@ -212,7 +225,7 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	for name := range before {
 		if !after[name] {
-			if time.Since(l.lastInputs[0]) < maxLate {
+			if time.Since(l.lastInputs[0]) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow() {
 				continue
 			}
 			l.left[placement+"/"+name] = departure{time.Now(), l.inputsOf(placement)}
@@ -227,6 +240,7 @@ func (l *laws) onPage(w *server.Write) {
 	l.checkGroups(placement, page)
 	l.checkPermitted(placement, page, w)
 	maps.Copy(before, restored)
+	l.checkShared(placement, before, after)
 	l.checkApproved(placement, before, after, page)
 }
 
@@ -324,6 +338,7 @@ func (w *world) rest(ctx context.Context) {
 	}
 	time.Sleep(time.Minute) // Records are written in the background, when it is quiet.
 	w.laws.checkHistory(ctx)
+	w.laws.checkQuotas(0)
 }
 
 // objects lists everything that decisions depend on.
@@ -338,6 +353,26 @@ func (w *world) objects(ctx context.Context) (objects simulator.Objects, err err
 			return nil, err
 		}
 		objects = append(objects, items...)
+	}
+	if !w.queues {
+		return objects, nil
+	}
+	for _, list := range []client.ObjectList{&corev1.NamespaceList{}, &corev1.ConfigMapList{}} {
+		if err := w.hub.List(ctx, list); err != nil {
+			return nil, err
+		}
+		items, err := listOf(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range items {
+			of := &unstructured.Unstructured{}
+			if of.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(item); err != nil {
+				return nil, err
+			}
+			of.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(map[bool]string{true: "ConfigMap", false: "Namespace"}[item.GetNamespace() != ""]))
+			objects = append(objects, of)
+		}
 	}
 	return objects, nil
 }

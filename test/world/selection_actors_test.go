@@ -3,6 +3,7 @@ package world
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,7 +60,7 @@ func selectionDeed(a *actor) {
 	}
 	p.Spec = berthv1alpha1.SelectionPolicySpec{Placement: placement}
 	s := &p.Spec
-	what := pick(a, "tiers", "groups", "names", "preferences", "apart")
+	what := pick(a, "tiers", "groups", "names", "preferences", "apart", "requests")
 	switch what {
 	case "tiers":
 		s.Tiers = []berthv1alpha1.SelectionTier{{Name: "gold", ClusterSelector: tierSelector("gold")}, {Name: "silver", ClusterSelector: tierSelector("silver")}}
@@ -71,6 +72,8 @@ func selectionDeed(a *actor) {
 		s.ClusterNames.Exclude = []string{a.cluster()}
 	case "preferences":
 		s.Preferences = []berthv1alpha1.Preference{{Weight: 50, ClusterSelector: tierSelector(pick(a, "gold", "silver"))}}
+	case "requests":
+		s.Requests = map[v1alpha1.ResourceName]resource.Quantity{"cpu": resource.MustParse(pick(a, "1", "2", "4"))}
 	case "apart":
 		s.Affinity.ApartFrom = []berthv1alpha1.PlacementReference{{Placement: a.placement()}}
 	}

@@ -17,12 +17,14 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
-	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/world/server"
 )
 
@@ -38,8 +40,10 @@ type world struct {
 	losses    int
 	lossesEnd time.Time
 	laws      *laws
-	story     []string
-	faults    map[string]int
+	// queues is true in a world with queues.
+	queues bool
+	story  []string
+	faults map[string]int
 }
 
 // say adds a line to the story.
@@ -62,7 +66,7 @@ func newWorld(seed uint64) *world {
 	if err != nil {
 		panic(err)
 	}
-	w := &world{server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, faults: map[string]int{}}
+	w := &world{server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, faults: map[string]int{}, queues: seed/2%2 == 0}
 	w.laws = newLaws(w)
 	s.OnWrite = w.laws.onWrite
 	w.hub, err = client.New(&rest.Config{Host: host, Transport: w.schedule.Transport(s, "person"), QPS: -1}, client.Options{Scheme: scheme()})
@@ -71,7 +75,7 @@ func newWorld(seed uint64) *world {
 	}
 	random := randv2.New(randv2.NewPCG(seed, 1))
 	w.schedule.Faults = func(of string, r *http.Request) (f server.Fault) {
-		if of == "person" || time.Now().After(w.lossesEnd) || random.IntN(100) >= w.losses {
+		if of == "person" || strings.Contains(r.URL.Path, "/configmaps") || time.Now().After(w.lossesEnd) || random.IntN(100) >= w.losses {
 			return f
 		}
 		switch random.IntN(3) {
@@ -101,17 +105,32 @@ type replica struct {
 	cancel    context.CancelFunc
 	transport *server.Transport
 	crash     bool
+	queues    types.NamespacedName
 }
 
-// started is closed when the caches of a manager have started. It implements manager.Runnable.
-type started chan struct{}
+// started closes ready when the caches of a manager have started, with those that queues read. It
+// implements manager.Runnable.
+type started struct {
+	cache  cache.Cache
+	ready  chan struct{}
+	queues bool
+}
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (started) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
-func (s started) Start(context.Context) error {
-	close(s)
+func (s started) Start(ctx context.Context) error {
+	if s.queues {
+		// A cache of one namespace has goroutines that never end if it ends before it is complete.
+		for _, kind := range []client.Object{&v1alpha1.PlacementDecision{}, &corev1.ConfigMap{}} {
+			if _, err := s.cache.GetInformer(ctx, kind); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Millisecond) // The handler of the queues is added.
+	}
+	close(s.ready)
 	return nil
 }
 
@@ -119,6 +138,9 @@ func (s started) Start(context.Context) error {
 func (w *world) start(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name)}
+	if w.queues {
+		r.queues = client.ObjectKeyFromObject(queueConfig(0, 0, 0))
+	}
 	w.replicas[name] = r
 	w.running.Go(func() {
 		for ctx.Err() == nil {
@@ -135,7 +157,7 @@ func (w *world) start(ctx context.Context, name string) {
 // context has ended spins in controller-runtime, and a bubble's time stands still.
 func (r *replica) run(ctx context.Context) {
 	process, end := context.WithCancel(context.WithoutCancel(ctx))
-	ready, ended := make(started), make(chan struct{})
+	ready, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		select {
 		case <-ready:
@@ -153,9 +175,9 @@ func (r *replica) run(ctx context.Context) {
 	defer close(ended)
 	mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
 		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
-		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64,
+		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues,
 	})
-	if err == nil && mgr.Add(ready) == nil {
+	if err == nil && mgr.Add(started{mgr.GetCache(), ready, r.queues.Name != ""}) == nil {
 		_ = mgr.Start(process)
 	}
 }
@@ -192,9 +214,6 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 			}
 		}
 		go w.schedule.Run(always)
-		for _, name := range []string{"team", "berth", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"} {
-			w.create(ctx, &corev1.Namespace{ObjectMeta: fixture.Placement("", name).Obj().ObjectMeta})
-		}
 		w.createFleet(ctx)
 		w.start(ctx, "one")
 		time.Sleep(time.Millisecond) // Timers of the same instant fire in any order.

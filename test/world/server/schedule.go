@@ -156,7 +156,8 @@ func (s *Schedule) next() (next *turn, wait time.Duration) {
 	return next, 0
 }
 
-func (s *Schedule) latency() time.Duration {
+// Slow returns the latency that is added to each request.
+func (s *Schedule) Slow() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.slow
@@ -247,7 +248,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	label := t.label(r, body)
 	answers := make(chan answer, 1)
 	var fault Fault
-	request := &turn{label: label, delay: t.schedule.latency()}
+	request := &turn{label: label, delay: t.schedule.Slow()}
 	request.run = func() string {
 		if t.schedule.Faults != nil {
 			fault = t.schedule.Faults(t.client, r)
