@@ -119,7 +119,7 @@ func runSeeds(t *testing.T, sum *worlds) {
 		began := time.Now()
 		h := run(t, seed, steps)
 		if testing.Verbose() {
-			fmt.Printf("seed %d: %d steps, %d turns, %d writes, %s\n", seed, len(steps), h.turns, h.writes, time.Since(began))
+			fmt.Printf("seed %d: %d steps, %d turns, %d writes, %+v, %s\n", seed, len(steps), h.turns, h.writes, h.verified, time.Since(began))
 		}
 		sum.add(worlds{h.turns, h.writes, h.faults})
 		if len(h.broken) > 0 {

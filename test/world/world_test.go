@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	randv2 "math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,8 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/pkg/recording"
+	"github.com/berth-dev/berth/pkg/replay"
 	"github.com/berth-dev/berth/test/world/server"
 )
 
@@ -42,8 +45,10 @@ type world struct {
 	laws      *laws
 	// queues is true in a world with queues.
 	queues bool
-	story  []string
-	faults map[string]int
+	// recording is the folder to which all replicas record.
+	recording string
+	story     []string
+	faults    map[string]int
 }
 
 // say adds a line to the story.
@@ -106,6 +111,7 @@ type replica struct {
 	transport *server.Transport
 	crash     bool
 	queues    types.NamespacedName
+	recording string
 }
 
 // started closes ready when the caches of a manager have started, with those that queues read. It
@@ -137,7 +143,7 @@ func (s started) Start(ctx context.Context) error {
 // start starts a replica, which runs until restart.
 func (w *world) start(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name)}
+	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording}
 	if w.queues {
 		r.queues = client.ObjectKeyFromObject(queueConfig(0, 0, 0))
 	}
@@ -176,6 +182,7 @@ func (r *replica) run(ctx context.Context) {
 	mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
 		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
 		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues,
+		Recording: recording.Options{Dir: r.recording},
 	})
 	if err == nil && mgr.Add(started{mgr.GetCache(), ready, r.queues.Name != ""}) == nil {
 		_ = mgr.Start(process)
@@ -197,14 +204,21 @@ type history struct {
 	turns         int
 	faults        map[string]int
 	writes        int64
+	verified      *replay.Verification
 }
 
 // run runs the steps of a script in a world, and then waits for rest.
 func run(t *testing.T, seed uint64, script []step) (h history) {
+	dir, err := os.MkdirTemp("", "world-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		always, stop := context.WithCancel(context.WithoutCancel(ctx))
 		w := newWorld(seed)
+		w.recording = dir
 		// Clients draw from one source for the process, in any order.
 		w.schedule.Seed = rand.Seed //nolint:staticcheck // Clients use it for jitter.
 		w.schedule.Log = func(line func() string) {
@@ -230,6 +244,11 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		time.Sleep(time.Minute)
 		h.story, h.broken, h.faults, h.writes = w.story, w.laws.broken, w.faults, w.server.Revision()
 	})
+	verified, broken := verifyRecording(t.Context(), dir)
+	h.broken = append(h.broken, broken...)
+	if h.verified = verified; verified != nil && verified.Same == 0 {
+		h.broken = append(h.broken, "BROKEN no decision of the recording was made again")
+	}
 	return h
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // selector says which objects a list or a watch returns.
@@ -166,6 +167,10 @@ func (s *Server) watch(q *request) (any, error) {
 	from, _ := strconv.ParseInt(values.Get("resourceVersion"), 10, 64)
 	w := &watch{selector: of, request: q, out: newStream(q.http.Context())}
 	initial := values.Get("sendInitialEvents") == "true"
+	if initial && from != 0 && q.client != nil {
+		// Clients would handle what they have missed in the random order of a map. They list instead.
+		return nil, q.invalid("", field.ErrorList{field.Forbidden(field.NewPath("sendInitialEvents"), "the schedule needs one order of events")})
+	}
 	switch {
 	case initial || from == 0:
 		for _, name := range slices.Sorted(maps.Keys(q.resource.objects)) {
