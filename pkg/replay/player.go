@@ -145,7 +145,7 @@ func (p *Player) apply(ctx context.Context, e *recording.Entry) error {
 		run.continues = false
 	case recording.TypeCheckpoint:
 		if e.Checkpoint != nil {
-			run.beginContents(e.Number)
+			return p.beginContents(ctx, run, e.Number)
 		}
 	case recording.TypeCounts:
 		run.setCounts(e.Counts)
@@ -180,17 +180,9 @@ func (p *Player) begin(ctx context.Context, h *recording.Header) error {
 		clear(p.runs)
 	}
 	p.runs[h.Run], p.current = next, next
-	if old != nil && string(old.config) == string(h.Config) {
-		next.engine = old.engine
-	}
-	if next.engine == nil {
-		engine, err := p.newEngine(ctx, h.Config)
-		if err != nil {
-			return err
-		}
-		next.engine = engine
-	}
-	return nil
+	var err error
+	next.engine, err = p.newEngine(ctx, h.Config)
+	return err
 }
 
 // continuedBy reports whether a file continues the last one of the run without a gap.
@@ -231,16 +223,23 @@ func (p *Player) newEngine(ctx context.Context, recorded json.RawMessage) (*sche
 }
 
 // beginContents begins the contents of a checkpoint. Where the contents are known, they are
-// skipped.
-func (r *run) beginContents(number int64) {
+// skipped. Otherwise they need another engine, because an engine keeps results by the indexes that
+// one inventory gives to clusters.
+func (p *Player) beginContents(ctx context.Context, r *run, number int64) (err error) {
 	r.contents = number
 	if r.continues && r.known && r.problem == "" {
-		return
+		return nil
+	}
+	if r.decoder != nil {
+		if r.engine, err = p.newEngine(ctx, r.config); err != nil {
+			return err
+		}
 	}
 	r.continues, r.known, r.removed = false, len(r.noInputs) == 0, len(r.noInputs) > 0
 	r.inventory = inventory.New(inventory.Options{Reads: r.engine.Reads})
 	r.decoder, r.ahead, r.aheadSize, r.applied, r.counts, r.problem = recording.NewDecoder(), nil, 0, number, nil, ""
 	r.reduced, r.shares = map[object]bool{}, map[string]int{}
+	return nil
 }
 
 // inContents reports whether the last input belongs to a checkpoint.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -132,6 +133,64 @@ func TestVerify(t *testing.T) {
 	v, _ := verify(t, record(t, "", nil, 10), nil)
 	if v.Decisions != 10 || v.Same != 10 || v.Differ != 0 {
 		t.Errorf("%+v; want 10 decisions that are the same", v)
+	}
+}
+
+// TestVerifyAfterAGap: after a gap, replay begins with the contents of a checkpoint, in which clusters
+// have other indexes. No result for the contents before it counts.
+func TestVerifyAfterAGap(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "recording")
+	synctest.Test(t, func(t *testing.T) {
+		engine, _ := newEngine(t, "", nil)
+		r, err := recording.New(recording.Options{Dir: dir, Now: time.Now, Log: logr.Discard()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv := inventory.New(inventory.Options{OnInput: r.OnInput()})
+		inv.Update(fixture.Set("s"))
+		inv.Update(fixture.Binding(web.Namespace, "s"))
+		inv.Update(fixture.Placement(web.Namespace, web.Name).Predicate(fixture.MatchLabel("tier", "gold")).Obj())
+		for _, name := range []string{"london", "paris", "rome"} {
+			inv.Update(fixture.Cluster(name).Set("s").Label("tier", "gold").Obj())
+		}
+		inv.Update(fixture.Cluster("turin").Set("s").Label("tier", "silver").Obj())
+		inv.Started()
+		r.Begin(inv)
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.Run(ctx)
+		}()
+		decide := func() {
+			a := engine.Decide(ctx, inv.Snapshot(web, time.Now(), nil))
+			r.Decided(replay.DecisionOf(a.Plan), nil)
+			engine.Release(a.Decision)
+			time.Sleep(time.Minute)
+		}
+		decide()
+		segments, err := filepath.Glob(filepath.Join(dir, "*.zst"))
+		if err != nil || len(segments) != 1 || os.Rename(segments[0], filepath.Join(dir, "0"+filepath.Base(segments[0]))) != nil {
+			t.Fatal(segments, err)
+		}
+		time.Sleep(2 * time.Second)
+		inv.Delete(fixture.Cluster("london").Obj())
+		for _, name := range []string{"venice", "verona"} {
+			inv.Update(fixture.Cluster(name).Set("s").Label("tier", "silver").Obj())
+		}
+		time.Sleep(time.Minute)
+		decide()
+		end()
+		<-ended
+	})
+	r, err := recording.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	v, err := replay.Verify(t.Context(), r, nil, nil, nil)
+	if err != nil || v.Lost == 0 || v.Same != 2 {
+		t.Errorf("%+v, %v; want a gap, and two decisions that are the same", v, err)
 	}
 }
 
