@@ -71,7 +71,7 @@ func script(seed uint64, length time.Duration) (steps []step) {
 }
 
 // weights make a step rarer.
-var weights = map[string]int{"crash": 2, "stop": 2, "losses": 2, "forget": 1, "slow": 2, "delete placement": 3, "unbind": 3, "namespace": 4}
+var weights = map[string]int{"crash": 2, "stop": 2, "losses": 2, "forget": 1, "slow": 2, "delete placement": 3, "unbind": 3, "namespace": 4, "full disk": 2, "freeze": 2, "clock": 2}
 
 // deeds are the steps by name.
 var deeds = map[string]func(a *actor){
@@ -116,6 +116,7 @@ var deeds = map[string]func(a *actor){
 		a.say("cluster %s is deleted, and another one with its name created: %v", name, err)
 	},
 	"capacity": capacityDeed, "quota": quotaDeed, "queue": queueDeed, "namespace": namespaceDeed,
+	"full disk": diskDeed, "freeze": freezeDeed, "clock": clockDeed,
 	"number": func(a *actor) {
 		a.editPlacement("numberOfClusters", func(pl *v1alpha1.Placement) string {
 			n := int32(a.random.IntN(6))

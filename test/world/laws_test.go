@@ -22,6 +22,7 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/readers"
+	"github.com/berth-dev/berth/test/testhub"
 	"github.com/berth-dev/berth/test/world/server"
 )
 
@@ -50,6 +51,10 @@ type laws struct {
 	sets   map[string]string
 	bound  bool
 	shared *shared
+	// windows are those of the DisruptionPolicy.
+	windows []berthv1alpha1.RecurringWindow
+	// permitted is when each change, by its UID, was seen as permitted first.
+	permitted map[types.UID]time.Time
 	// approvalSince is since when each change needs an approval; zero if it does not.
 	approvalSince time.Time
 }
@@ -69,7 +74,7 @@ const requestsOfAnAttempt = 5
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]int{}, shared: newShared(),
+		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]int{}, shared: newShared(), permitted: map[types.UID]time.Time{},
 	}
 }
 
@@ -133,7 +138,11 @@ func (l *laws) onInput(w *server.Write) {
 	case "ManagedClusterSetBinding":
 		l.bound = w.Type != "DELETED"
 	case "DisruptionPolicy":
-		required := w.Type != "DELETED" && decode[berthv1alpha1.DisruptionPolicy](w.Object).Spec.Approval == berthv1alpha1.ApprovalRequired
+		spec := decode[berthv1alpha1.DisruptionPolicy](w.Object).Spec
+		if l.windows = spec.Windows; w.Type == "DELETED" {
+			l.windows = nil
+		}
+		required := w.Type != "DELETED" && spec.Approval == berthv1alpha1.ApprovalRequired
 		switch {
 		case !required:
 			l.approvalSince = time.Time{}
@@ -168,8 +177,8 @@ func (l *laws) checkApproved(placement string, before, after map[string]bool, pa
 	// A page that a change empties keeps its older revision.
 	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)
 	for _, record := range l.records {
-		approval, permitted := changes.ApprovalOf(record), record.Status.PermittedTime
-		approved := approval != nil && approval.Decision == berthv1alpha1.Approved || permitted != nil && permitted.Time.Before(l.approvalSince.Add(2*time.Minute))
+		approval, permitted := changes.ApprovalOf(record), l.permitted[record.UID]
+		approved := approval != nil && approval.Decision == berthv1alpha1.Approved || !permitted.IsZero() && permitted.Before(l.approvalSince.Add(2*time.Minute))
 		if record.Spec.Placement != placement || record.Spec.Revision < revision || !approved {
 			continue
 		}
@@ -225,7 +234,7 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	for name := range before {
 		if !after[name] {
-			if time.Since(l.lastInputs[0]) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow() {
+			if time.Now().Before(l.w.frozenUntil.Add(time.Minute)) || time.Since(l.lastInputs[0]) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow() {
 				continue
 			}
 			l.left[placement+"/"+name] = departure{time.Now(), l.inputsOf(placement)}
@@ -317,14 +326,15 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 		}
 	}
 	l.records[record.UID] = record
+	if record.Status.PermittedTime != nil && l.permitted[record.UID].IsZero() {
+		l.permitted[record.UID] = time.Now()
+	}
 }
 
 // rest ends all accidents, and checks that the world comes to rest where a simulation of the same
 // objects would be.
 func (w *world) rest(ctx context.Context) {
-	w.losses = 0
-	w.schedule.SetSlow(0)
-	w.say("all accidents end")
+	w.endAccidents()
 	difference := ""
 	for range 60 {
 		time.Sleep(30 * time.Second)
@@ -339,6 +349,41 @@ func (w *world) rest(ctx context.Context) {
 	time.Sleep(time.Minute) // Records are written in the background, when it is quiet.
 	w.laws.checkHistory(ctx)
 	w.laws.checkQuotas(0)
+	w.checkRest()
+}
+
+// At rest nothing happens for restTime within maxTimers: until then timers may be due, such as the
+// progress deadline of a change.
+const (
+	restTime  = 5 * time.Minute
+	maxTimers = 30 * time.Minute
+)
+
+// checkRest: while no input changes and no timer is due, no attempt runs (law 10).
+func (w *world) checkRest() {
+	if len(w.laws.windows) > 0 {
+		return // Their beginnings and ends are timers.
+	}
+	n := 0.0
+	for range maxTimers / restTime {
+		attempts := testhub.Metric(testhub.AttemptsMetric)
+		time.Sleep(restTime)
+		if n = testhub.Metric(testhub.AttemptsMetric) - attempts; n == 0 {
+			w.rested = true
+			return
+		}
+	}
+	w.laws.breaks("law 10: %v attempts in the last %s of %s at rest", n, restTime, maxTimers)
+}
+
+// simulator returns a simulator of all objects.
+func (w *world) simulator(ctx context.Context) (*simulator.Simulator, simulator.Objects, error) {
+	objects, err := w.objects(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{})
+	return s, objects, err
 }
 
 // objects lists everything that decisions depend on.
@@ -380,11 +425,7 @@ func (w *world) objects(ctx context.Context) (objects simulator.Objects, err err
 // difference says how the hub differs from what a simulation of its objects publishes; empty if it
 // does not.
 func (w *world) difference(ctx context.Context) string {
-	objects, err := w.objects(ctx)
-	if err != nil {
-		return err.Error()
-	}
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{})
+	s, objects, err := w.simulator(ctx)
 	if err != nil {
 		return err.Error()
 	}

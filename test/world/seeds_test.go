@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -54,17 +55,51 @@ func listOf(list client.ObjectList) (objects simulator.Objects, err error) {
 
 // worlds is the sum of some worlds.
 type worlds struct {
-	Turns  int
-	Writes int64
-	Faults map[string]int
+	Worlds, Turns, Attempts, Rested, Violations int
+	// Repeated are the recorded decisions that were made again.
+	Repeated int
+	Writes   int64
+	Lasted   time.Duration
+	Faults   map[string]int
 }
 
 func (s *worlds) add(other worlds) {
+	s.Worlds += other.Worlds
 	s.Turns += other.Turns
+	s.Attempts += other.Attempts
+	s.Rested += other.Rested
+	s.Violations += other.Violations
+	s.Repeated += other.Repeated
 	s.Writes += other.Writes
+	s.Lasted += other.Lasted
 	for kind, n := range other.Faults {
 		s.Faults[kind] += n
 	}
+}
+
+// worldsOf describes one world.
+func worldsOf(h *history) worlds {
+	s := worlds{Worlds: 1, Turns: h.turns, Attempts: h.attempts, Violations: len(h.broken), Writes: h.writes, Lasted: h.lasted, Faults: h.faults}
+	if h.rested {
+		s.Rested = 1
+	}
+	if h.verified != nil {
+		s.Repeated = h.verified.Same
+	}
+	return s
+}
+
+const year = 365 * 24 * time.Hour
+
+// String is the report.
+func (s *worlds) String() string {
+	var text strings.Builder
+	_, _ = fmt.Fprintf(&text, "%d worlds, %.4f simulated years: %d attempts, %d writes, %d requests and events, %d recorded decisions made again, no attempt at rest in %d worlds, %d violations; faults:",
+		s.Worlds, s.Lasted.Hours()/year.Hours(), s.Attempts, s.Writes, s.Turns, s.Repeated, s.Rested, s.Violations)
+	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
+		_, _ = fmt.Fprintf(&text, " %d %s,", s.Faults[kind], kind)
+	}
+	return strings.TrimSuffix(text.String(), ",")
 }
 
 // TestWorld runs a world for each seed, in a process for each processor. A seed that breaks a law
@@ -75,8 +110,11 @@ func TestWorld(t *testing.T) {
 	parts := min(runtime.NumCPU(), *seeds)
 	if *every > 0 || parts == 1 {
 		runSeeds(t, &sum)
-		text, _ := json.Marshal(sum)
-		fmt.Println(sumPrefix + string(text))
+		if text, _ := json.Marshal(sum); *every > 0 {
+			fmt.Println(sumPrefix + string(text))
+		} else {
+			t.Log(sum.String())
+		}
 		return
 	}
 	var mu sync.Mutex
@@ -102,7 +140,7 @@ func TestWorld(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("%d worlds of %v hours in %s: %d turns, %d writes, faults %v", *seeds, *hours, time.Since(began).Round(time.Second), sum.Turns, sum.Writes, sum.Faults)
+	fmt.Printf("%s: %s\n", time.Since(began).Round(time.Second), sum.String())
 }
 
 const sumPrefix = "sum of worlds: "
@@ -119,9 +157,9 @@ func runSeeds(t *testing.T, sum *worlds) {
 		began := time.Now()
 		h := run(t, seed, steps)
 		if testing.Verbose() {
-			fmt.Printf("seed %d: %d steps, %d turns, %d writes, %+v, %s\n", seed, len(steps), h.turns, h.writes, h.verified, time.Since(began))
+			fmt.Printf("seed %d: %d steps, %d turns, %d writes, %d attempts, %s\n", seed, len(steps), h.turns, h.writes, h.attempts, time.Since(began))
 		}
-		sum.add(worlds{h.turns, h.writes, h.faults})
+		sum.add(worldsOf(&h))
 		if len(h.broken) > 0 {
 			trace = nil
 			short := shrink(t, seed, steps)

@@ -81,6 +81,7 @@ type shared struct {
 	cpu      map[string]resource.Quantity              // by cluster
 	uids     map[string]types.UID                      // of Placements
 	requests map[string]string                         // queues, by Placement
+	disabled map[string]bool                           // Placements
 	used     map[string]tenancy.Quota                  // by queue
 	over     map[string]time.Time                      // by queue, since when it has more
 	counted  map[string]int32                          // selected clusters in the status of a Placement
@@ -90,7 +91,7 @@ type shared struct {
 
 func newShared() *shared {
 	return &shared{
-		policies: map[string]*berthv1alpha1.SelectionPolicy{}, cpu: map[string]resource.Quantity{}, uids: map[string]types.UID{}, requests: map[string]string{}, used: map[string]tenancy.Quota{}, over: map[string]time.Time{}, counted: map[string]int32{},
+		policies: map[string]*berthv1alpha1.SelectionPolicy{}, cpu: map[string]resource.Quantity{}, uids: map[string]types.UID{}, requests: map[string]string{}, disabled: map[string]bool{}, used: map[string]tenancy.Quota{}, over: map[string]time.Time{}, counted: map[string]int32{},
 	}
 }
 
@@ -122,17 +123,18 @@ func (s *shared) onInput(w *server.Write) {
 		}
 	case "Placement":
 		pl := decode[v1alpha1.Placement](w.Object)
-		if s.uids[pl.Name] != pl.UID || s.requests[pl.Name] != pl.Labels[queueLabel] {
+		if s.uids[pl.Name] != pl.UID || s.requests[pl.Name] != pl.Labels[queueLabel] || s.disabled[pl.Name] != pl.IsDisabled() {
 			s.queuesSince, s.pagesSince = time.Now(), time.Now()
 		}
-		s.counted[pl.Name] = pl.Status.NumberOfSelectedClusters
+		s.counted[pl.Name], s.disabled[pl.Name] = pl.Status.NumberOfSelectedClusters, pl.IsDisabled()
 		if s.uids[pl.Name], s.requests[pl.Name] = pl.UID, pl.Labels[queueLabel]; w.Type == "DELETED" {
 			delete(s.uids, pl.Name) // Its pages follow soon.
 		}
 	}
 }
 
-// controlled returns the clusters and the queue on the pages of the Placement that has the name now.
+// controlled returns the clusters and the queue on the pages of the Placement that has the name now;
+// no queue for a disabled one, whose pages belong to other writers.
 func (l *laws) controlled(placement string) (clusters map[string]bool, queue string) {
 	clusters = map[string]bool{}
 	for _, page := range l.pages[placement] {
@@ -148,6 +150,9 @@ func (l *laws) controlled(placement string) (clusters map[string]bool, queue str
 		if json.Unmarshal([]byte(page.Annotations[v1alpha1.QueueAnnotation]), &of) == nil && of.Queue != "" {
 			queue = of.Queue
 		}
+	}
+	if l.shared.disabled[placement] {
+		queue = ""
 	}
 	return clusters, queue
 }

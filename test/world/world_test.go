@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,7 @@ import (
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/replay"
+	"github.com/berth-dev/berth/test/testhub"
 	"github.com/berth-dev/berth/test/world/server"
 )
 
@@ -45,10 +47,18 @@ type world struct {
 	laws      *laws
 	// queues is true in a world with queues.
 	queues bool
-	// recording is the folder to which all replicas record.
+	// recording is the folder to which all replicas record; diskFull is true while its disk is.
 	recording string
-	story     []string
-	faults    map[string]int
+	diskFull  bool
+	// off is by how much the clocks of replicas are wrong.
+	clocks sync.Mutex
+	off    map[string]time.Duration
+	// frozenUntil is the end of the last freeze of a replica.
+	frozenUntil time.Time
+	// rested is true if nothing happened at rest.
+	rested bool
+	story  []string
+	faults map[string]int
 }
 
 // say adds a line to the story.
@@ -71,7 +81,7 @@ func newWorld(seed uint64) *world {
 	if err != nil {
 		panic(err)
 	}
-	w := &world{server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, faults: map[string]int{}, queues: seed/2%2 == 0}
+	w := &world{server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, faults: map[string]int{}, off: map[string]time.Duration{}, queues: seed/2%2 == 0}
 	w.laws = newLaws(w)
 	s.OnWrite = w.laws.onWrite
 	w.hub, err = client.New(&rest.Config{Host: host, Transport: w.schedule.Transport(s, "person"), QPS: -1}, client.Options{Scheme: scheme()})
@@ -112,6 +122,7 @@ type replica struct {
 	crash     bool
 	queues    types.NamespacedName
 	recording string
+	now       func() time.Time
 }
 
 // started closes ready when the caches of a manager have started, with those that queues read. It
@@ -143,7 +154,7 @@ func (s started) Start(ctx context.Context) error {
 // start starts a replica, which runs until restart.
 func (w *world) start(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording}
+	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording, now: w.clock(name)}
 	if w.queues {
 		r.queues = client.ObjectKeyFromObject(queueConfig(0, 0, 0))
 	}
@@ -181,7 +192,7 @@ func (r *replica) run(ctx context.Context) {
 	defer close(ended)
 	mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
 		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
-		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues,
+		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now,
 		Recording: recording.Options{Dir: r.recording},
 	})
 	if err == nil && mgr.Add(started{mgr.GetCache(), ready, r.queues.Name != ""}) == nil {
@@ -201,9 +212,12 @@ func (w *world) restart(ctx context.Context, name string, crash bool) {
 // history is what happened in a world.
 type history struct {
 	story, broken []string
-	turns         int
 	faults        map[string]int
+	turns         int
 	writes        int64
+	attempts      int
+	rested        bool
+	lasted        time.Duration
 	verified      *replay.Verification
 }
 
@@ -214,10 +228,12 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	gomega.RegisterTestingT(t)
+	attempts := int(testhub.Metric(testhub.AttemptsMetric))
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		always, stop := context.WithCancel(context.WithoutCancel(ctx))
-		w := newWorld(seed)
+		began, w := time.Now(), newWorld(seed)
 		w.recording = dir
 		// Clients draw from one source for the process, in any order.
 		w.schedule.Seed = rand.Seed //nolint:staticcheck // Clients use it for jitter.
@@ -242,10 +258,11 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		time.Sleep(time.Minute) // What the replicas have begun ends.
 		stop()
 		time.Sleep(time.Minute)
-		h.story, h.broken, h.faults, h.writes = w.story, w.laws.broken, w.faults, w.server.Revision()
+		h.story, h.broken, h.faults, h.writes, h.rested, h.lasted = w.story, w.laws.broken, w.faults, w.server.Revision(), w.rested, time.Since(began)
 	})
 	verified, broken := verifyRecording(t.Context(), dir)
 	h.broken = append(h.broken, broken...)
+	h.attempts = int(testhub.Metric(testhub.AttemptsMetric)) - attempts
 	if h.verified = verified; verified != nil && verified.Same == 0 {
 		h.broken = append(h.broken, "BROKEN no decision of the recording was made again")
 	}

@@ -29,6 +29,11 @@ type Schedule struct {
 	// slow is a latency that is added to each request; 0 for none.
 	slow time.Duration
 
+	// frozen has, by client, until when nothing reaches it or leaves it; toFreeze those that freeze
+	// at their next write.
+	frozen   map[string]time.Time
+	toFreeze map[string]freeze
+
 	random  *rand.Rand
 	mu      sync.Mutex
 	pending []*turn
@@ -44,10 +49,19 @@ type Fault struct {
 	Delay time.Duration
 }
 
+// freeze is a future freeze of a client.
+type freeze struct {
+	lasts  time.Duration
+	begins func()
+}
+
 // turn is something that can happen at a time.
 type turn struct {
 	// label says what happens, without anything random.
-	label string
+	label  string
+	client string
+	// write is true for a request that writes; late if its client was frozen after it.
+	write, late bool
 	// at is zero until the schedule gave the turn a time.
 	at time.Time
 	// after must happen before.
@@ -59,7 +73,7 @@ type turn struct {
 
 // NewSchedule returns a schedule that a seed decides.
 func NewSchedule(seed uint64) *Schedule {
-	return &Schedule{random: rand.New(rand.NewPCG(seed, seed)), arrived: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &Schedule{random: rand.New(rand.NewPCG(seed, seed)), frozen: map[string]time.Time{}, toFreeze: map[string]freeze{}, arrived: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 // ErrLost is the error of a lost request or response.
@@ -136,6 +150,9 @@ func (s *Schedule) next() (next *turn, wait time.Duration) {
 		if t.at.IsZero() {
 			t.at = now.Add(t.delay + time.Duration(s.random.Int64N(int64(maxDelay))))
 		}
+		if until := s.frozen[t.client]; t.at.Before(until) {
+			t.at = until.Add(time.Duration(s.random.Int64N(int64(maxDelay))))
+		}
 		if t.after != nil && t.after.done {
 			t.after = nil
 		}
@@ -152,6 +169,9 @@ func (s *Schedule) next() (next *turn, wait time.Duration) {
 	}
 	i := due[s.random.IntN(len(due))]
 	next = s.pending[i]
+	if s.freeze(next) {
+		return nil, settle
+	}
 	s.pending = slices.Delete(s.pending, i, i+1)
 	return next, 0
 }
@@ -168,6 +188,47 @@ func (s *Schedule) SetSlow(slow time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slow = slow
+}
+
+// FreezeAtWrite freezes a client for a time when it has sent its next write, other than of its lease
+// or an event. It calls begins then. Requests that were sent before reach the server when the client
+// wakes, also if it does not wait for the answers any more.
+func (s *Schedule) FreezeAtWrite(client string, lasts time.Duration, begins func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.toFreeze[client] = freeze{lasts, begins}
+}
+
+// Thaw ends all freezes, and those to come.
+func (s *Schedule) Thaw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.pending {
+		if until := s.frozen[t.client]; !t.at.Before(until) && !until.IsZero() {
+			t.at = time.Now()
+		}
+	}
+	clear(s.frozen)
+	clear(s.toFreeze)
+}
+
+// freeze freezes the client of a turn, if it is to be frozen then. The lock is held.
+func (s *Schedule) freeze(at *turn) bool {
+	f, ok := s.toFreeze[at.client]
+	if !ok || !at.write {
+		return false
+	}
+	delete(s.toFreeze, at.client)
+	s.frozen[at.client] = time.Now().Add(f.lasts)
+	for _, t := range s.pending {
+		t.late = t.late || t.client == at.client
+	}
+	f.begins()
+	return true
+}
+
+func isWrite(r *http.Request) bool {
+	return r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/leases") && !strings.Contains(r.URL.Path, "/events")
 }
 
 // maxDelay is the longest delay of a turn without a fault.
@@ -248,13 +309,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	label := t.label(r, body)
 	answers := make(chan answer, 1)
 	var fault Fault
-	request := &turn{label: label, delay: t.schedule.Slow()}
+	request := &turn{label: label, client: t.client, write: isWrite(r), delay: t.schedule.Slow()}
 	request.run = func() string {
 		if t.schedule.Faults != nil {
 			fault = t.schedule.Faults(t.client, r)
 		}
 		switch {
-		case t.isCut() || fault.LostBefore || r.Context().Err() != nil:
+		case t.isCut() || fault.LostBefore || r.Context().Err() != nil && !request.late:
 			t.schedule.seed()
 			answers <- answer{nil, ErrLost}
 			return " lost"
@@ -265,7 +326,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if got.response != nil {
 			outcome = fmt.Sprintf(" %d @%d", got.response.StatusCode, t.server.Revision())
 		}
-		response := &turn{label: label + " response", delay: fault.Delay, run: func() string {
+		response := &turn{label: label + " response", client: t.client, delay: fault.Delay, run: func() string {
 			if fault.LostAfter || t.isCut() {
 				got = answer{nil, ErrLost}
 			}
@@ -290,7 +351,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // end schedules the end of a watch. Events that arrive after it are lost.
 func (t *Transport) end(w *watch) {
-	t.schedule.add(&turn{label: fmt.Sprintf("%s watch %s ends", t.client, pathOf(w.request.http)), run: func() string {
+	t.schedule.add(&turn{label: fmt.Sprintf("%s watch %s ends", t.client, pathOf(w.request.http)), client: t.client, run: func() string {
 		t.schedule.seed()
 		_ = w.out.Close()
 		return ""
@@ -299,7 +360,7 @@ func (t *Transport) end(w *watch) {
 
 // deliver schedules an event of a watch, after the one before it.
 func (t *Transport) deliver(w *watch, what string, text []byte) *turn {
-	event := &turn{label: fmt.Sprintf("%s watch %s %s", t.client, pathOf(w.request.http), what), after: w.last}
+	event := &turn{label: fmt.Sprintf("%s watch %s %s", t.client, pathOf(w.request.http), what), client: t.client, after: w.last}
 	event.run = func() string {
 		if !t.isCut() {
 			t.schedule.seed()
