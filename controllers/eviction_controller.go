@@ -140,6 +140,9 @@ func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	if err != nil || !known {
 		return ctrl.Result{RequeueAfter: settleDelay}, err
 	}
+	slices.SortFunc(evictions.Items, func(x, y berthv1alpha1.PlacementEviction) int {
+		return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Name, y.Name))
+	})
 	again, writes := ctrl.Result{}, 0
 	for i := range evictions.Items {
 		e := &evictions.Items[i]

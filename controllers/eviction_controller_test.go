@@ -1,8 +1,10 @@
 package controllers
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,6 +188,29 @@ func TestManyEvictions(t *testing.T) {
 	if after := h.reconcile(t); len(h.Written) != maxEvictionWrites+5 || after != 0 {
 		t.Errorf("%d writes, again after %s", len(h.Written), after)
 	}
+}
+
+// unordered lists evictions in the reverse order of their names. Caches list in any order.
+type unordered struct{ client.Client }
+
+func (u unordered) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := u.Client.List(ctx, list, options...)
+	if evictions, ok := list.(*berthv1alpha1.PlacementEvictionList); ok {
+		slices.Reverse(evictions.Items)
+	}
+	return err
+}
+
+// TestEvictionsInOrder: the oldest eviction is written first, then by name.
+func TestEvictionsInOrder(t *testing.T) {
+	objects := []client.Object{evictedWith(), fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Lists("c").Obj()}
+	for i, name := range []string{"c", "a", "b"} {
+		objects = append(objects, fixture.Eviction("n", name, "p", "c").Created(fixture.Now.Add(-time.Duration(i/2)*time.Second)).Obj())
+	}
+	h := newEvictionHub(t, objects...)
+	h.EvictionReconciler.Client = unordered{h.EvictionReconciler.Client}
+	h.reconcile(t)
+	h.CheckWritten(t, "patch status n/b", "patch status n/a", "patch status n/c")
 }
 
 // TestWaitingEvictions: each step changes a condition of the Placement, but evictions that wait are
