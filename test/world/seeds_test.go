@@ -109,12 +109,14 @@ func TestWorld(t *testing.T) {
 	sum := worlds{Faults: map[string]int{}}
 	parts := min(runtime.NumCPU(), *seeds)
 	if *every > 0 || parts == 1 {
+		defer func() {
+			if text, _ := json.Marshal(sum); *every > 0 {
+				fmt.Println(sumPrefix + string(text))
+			} else {
+				fmt.Println(sum.String())
+			}
+		}()
 		runSeeds(t, &sum)
-		if text, _ := json.Marshal(sum); *every > 0 {
-			fmt.Println(sumPrefix + string(text))
-		} else {
-			t.Log(sum.String())
-		}
 		return
 	}
 	var mu sync.Mutex
