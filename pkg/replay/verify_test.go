@@ -136,8 +136,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyAfterAGap: after a gap, replay begins with the contents of a checkpoint, in which clusters
-// have other indexes. No result for the contents before it counts.
+// TestVerifyAfterAGap: after a gap, replay begins with the contents of a checkpoint, in which
+// clusters have other indexes. No result for the contents before it counts.
 func TestVerifyAfterAGap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "recording")
 	synctest.Test(t, func(t *testing.T) {

@@ -133,8 +133,8 @@ func (s *shared) onInput(w *server.Write) {
 	}
 }
 
-// controlled returns the clusters and the queue on the pages of the Placement that has the name now;
-// no queue for a disabled one, whose pages belong to other writers.
+// controlled returns the clusters and the queue on the pages of the Placement that has the name
+// now; no queue for a disabled one, whose pages belong to other writers.
 func (l *laws) controlled(placement string) (clusters map[string]bool, queue string) {
 	clusters = map[string]bool{}
 	for _, page := range l.pages[placement] {
@@ -209,9 +209,9 @@ func (s *shared) apart(placement, other string) bool {
 const maxOver = 5 * time.Minute
 
 // checkQuotas: no queue has more published clusters or Placements than its quota, and than were
-// published since the quotas, or what they count, changed last. Clusters that an open change removes
-// do not count, because steps of a change add clusters first. While a change is superseded, no
-// record says what is removed; so more is a fault only after the longest time.
+// published since the quotas, or what they count, changed last. Clusters that an open change
+// removes do not count, because steps of a change add clusters first. While a change is superseded,
+// no record says what is removed; so more is a fault only after the longest time.
 func (l *laws) checkQuotas(longest time.Duration) {
 	s := l.shared
 	if s.queues == nil {

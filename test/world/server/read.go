@@ -168,7 +168,8 @@ func (s *Server) watch(q *request) (any, error) {
 	w := &watch{selector: of, request: q, out: newStream(q.http.Context())}
 	initial := values.Get("sendInitialEvents") == "true"
 	if initial && from != 0 && q.client != nil {
-		// Clients would handle what they have missed in the random order of a map. They list instead.
+		// Clients would handle what they have missed in the random order of a map. They list
+		// instead.
 		return nil, q.invalid("", field.ErrorList{field.Forbidden(field.NewPath("sendInitialEvents"), "the schedule needs one order of events")})
 	}
 	switch {

@@ -190,9 +190,9 @@ func (s *Schedule) SetSlow(slow time.Duration) {
 	s.slow = slow
 }
 
-// FreezeAtWrite freezes a client for a time when it has sent its next write, other than of its lease
-// or an event. It calls begins then. Requests that were sent before reach the server when the client
-// wakes, also if it does not wait for the answers any more.
+// FreezeAtWrite freezes a client for a time when it has sent its next write, other than of its
+// lease or an event. It calls begins then. Requests that were sent before reach the server when the
+// client wakes, also if it does not wait for the answers any more.
 func (s *Schedule) FreezeAtWrite(client string, lasts time.Duration, begins func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
