@@ -146,22 +146,22 @@ func apply(t *rapid.T, o Objects, cluster, flips string) Objects {
 			key, effect, _ := strings.Cut(rest, ":")
 			key, value, _ := strings.Cut(key, "=")
 			pl.Spec.Tolerations = append(pl.Spec.Tolerations, v1alpha1.Toleration{Key: key, Value: value, Operator: v1alpha1.TolerationOpEqual, Effect: v1alpha1.TaintEffect(effect)})
-		case word == "without":
-			words := strings.Fields(rest)
+		case strings.HasPrefix(word, "predicate"):
 			at := 0
-			if len(words) > 2 {
-				if _, err := fmt.Sscanf(words[3], "predicates[%d]", &at); err != nil {
+			if word != "predicate" {
+				if _, err := fmt.Sscanf(word, "predicates[%d]", &at); err != nil {
 					t.Fatal(err)
 				}
 			}
+			words := strings.Fields(rest) // without, label or claim, key
 			selector, have := &pl.Spec.Predicates[at].RequiredClusterSelector, c.Labels
 			requirements := &selector.LabelSelector.MatchExpressions
-			if words[0] == "claim" {
+			if words[1] == "claim" {
 				requirements, have = &selector.ClaimSelector.MatchExpressions, claims
 			}
 			*requirements = slices.DeleteFunc(*requirements, func(r metav1.LabelSelectorRequirement) bool {
 				one, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r}})
-				return err == nil && r.Key == words[1] && !one.Matches(labels.Set(have))
+				return err == nil && r.Key == words[2] && !one.Matches(labels.Set(have))
 			})
 		case word == "cluster" && strings.HasPrefix(rest, "label "):
 			c.Labels[strings.TrimPrefix(name, "label ")] = value

@@ -162,7 +162,7 @@ func TestPending(t *testing.T) {
 // TestReadinessIsNotRead: published clusters are not ready for a policy with a readiness source,
 // because only the controller reads sources.
 func TestReadinessIsNotRead(t *testing.T) {
-	for source, want := range map[string]string{"argocd": "argocd: only the controller reads it; kubectl placement status shows the state", "cluster": "cluster: 0 of 1 objects ready"} {
+	for source, want := range map[string]string{"argocd": "argocd: only the controller reads it; kubectl placement status shows the state", "cluster": "cluster: it has no condition Available"} {
 		objects := Objects{
 			fixture.Set("s"), fixture.Binding("ns", "s"), fixture.Cluster("c1").Set("s").Obj(), fixture.Placement("ns", "p").Obj(),
 			fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj(),
