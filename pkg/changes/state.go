@@ -92,6 +92,36 @@ type State struct {
 	Since time.Time
 }
 
+// Urgency returns the order of a Placement among others by its states; the lowest is the most
+// urgent. A short one is the more urgent the fewer of the wanted clusters it has, and less urgent
+// than a stuck one if it has most of them. wanted is nil for all clusters that qualify.
+func Urgency(states []State, selected int32, wanted *int32) float64 {
+	urgency := float64(len(StateTable))
+	for _, state := range states {
+		_, order := state.Name.Row()
+		at := float64(order)
+		if state.Name == StateShort {
+			at = shortUrgency(order, selected, wanted)
+		}
+		urgency = min(urgency, at)
+	}
+	return urgency
+}
+
+func shortUrgency(order int, selected int32, wanted *int32) float64 {
+	share := 1.0
+	switch {
+	case selected == 0:
+		share = 0
+	case wanted != nil:
+		share = min(float64(selected)/float64(*wanted), 1)
+	}
+	if share >= 0.5 {
+		_, order = StateStuck.Row()
+	}
+	return float64(order) + share/2
+}
+
 // StateInput is what the states of a Placement depend on. What is not known may be left out.
 type StateInput struct {
 	Placement *v1alpha1.Placement

@@ -126,3 +126,39 @@ func TestStateTable(t *testing.T) {
 		signs[row.Sign] = true
 	}
 }
+
+func TestUrgency(t *testing.T) {
+	type placement struct {
+		name             string
+		selected, wanted int32 // wanted is 0 for all
+		states           []StateName
+	}
+	want := []placement{
+		{"misconfigured", 0, 1, []StateName{StateMisconfigured}},
+		{"none of 1", 0, 1, []StateName{StateShort}},
+		{"none of all", 0, 0, []StateName{StateShort}},
+		{"5 of 20", 5, 20, []StateName{StateShort}},
+		{"8 of 20", 8, 20, []StateName{StateShort, StateHeld}},
+		{"stuck", 3, 3, []StateName{StateStuck, StateSatisfied}},
+		{"stuck with 12 of 20", 12, 20, []StateName{StateShort, StateStuck}},
+		{"12 of 20", 12, 20, []StateName{StateShort}},
+		{"constraint of all", 24, 0, []StateName{StateShort}},
+		{"held", 3, 3, []StateName{StateHeld}},
+		{"satisfied", 3, 3, []StateName{StateSatisfied}},
+	}
+	before := -1.0
+	for _, p := range want {
+		states, wanted := make([]State, len(p.states)), &p.wanted
+		for i, name := range p.states {
+			states[i].Name = name
+		}
+		if p.wanted == 0 {
+			wanted = nil
+		}
+		got := Urgency(states, p.selected, wanted)
+		if got < before {
+			t.Errorf("%s has urgency %v, the one before it %v", p.name, got, before)
+		}
+		before = got
+	}
+}

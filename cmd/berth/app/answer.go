@@ -41,7 +41,7 @@ func newAnswerCommand(verb string) *cobra.Command {
 		Long: fmt.Sprintf(`%s %s.
 
 The command shows the change: its cause, the plugins that hold it, and the clusters that it adds and removes (-o wide: all of them). It asks,
-and exactly that change is %s. Several Placements are answered one after the other. `+placementHelp+`Needs permission to get placements and to list and patch
+and exactly that change is %s. `+placementHelp+`Needs permission to get placements and to list and patch
 placementchanges; to approve a change that was rejected or has expired, also to list placementdecisions.`, title, which, done),
 		Example: strings.ReplaceAll(`  berth VERB web -n shop
   berth VERB placementchange/web-3 -n shop --comment 'discussed with the store team'

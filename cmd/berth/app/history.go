@@ -29,8 +29,7 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history " + placementUse,
 		Short: "List the changes of published decisions",
-		Long: `List the changes of published decisions, the oldest first. The table shows the cause of each change, who edited the Placement if an edit caused
-it, the numbers of clusters that it added and removed, its phase, and who approved or rejected it.
+		Long: `List the changes of published decisions, the oldest first. BY is who edited the Placement, if an edit caused the change.
 
 Without a name it lists the changes of all Placements of the namespace, in order of time. --since 12h lists only changes of the last 12 hours. ` + placementHelp + `
 

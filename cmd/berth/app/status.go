@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,8 +40,9 @@ func newStatusCommand() *cobra.Command {
 		Long: `Show whether Placements are satisfied, and what their open changes wait for.
 
 Without a name it lists all Placements of the namespace, the most urgent first. ` + placementHelp + `With --watch it prints again after
-each change, until no change is open. Needs permission to get or list placements, and to list placementchanges; to show who suspends a
-Placement and which tier is used, also to list disruptionpolicies and selectionpolicies.`,
+each change, until no change is open. Needs permission to get or list placements and to list placementchanges. The policies that suspend a
+Placement, the tier in use and, above the table of -A, the unavailable clusters are shown to users who may list disruptionpolicies,
+selectionpolicies and managedclusters.`,
 		Example: `  berth status web -n shop
   berth status -A
   berth status placement/web -n shop --watch`,
@@ -95,6 +97,9 @@ func (o *statusOptions) run(ctx context.Context, args []string, cmd *cobra.Comma
 			return err
 		}
 		if shown == nil || !slices.EqualFunc(shown, statuses, sameStatus) {
+			if err := o.printUnavailable(ctx, hub, out); err != nil {
+				return err
+			}
 			if err := o.print(out, statuses, len(args) == 1); err != nil {
 				return err
 			}
@@ -142,11 +147,8 @@ func (o *statusOptions) read(ctx context.Context, hub client.Client, namespace s
 	return statuses, nil
 }
 
-// urgency is the order of the most urgent state.
-func (s *placementStatus) urgency() int {
-	_, order := s.States[0].Row()
-	return order
-}
+// urgency is the order of a Placement in the table.
+func (s *placementStatus) urgency() float64 { return changes.Urgency(s.states, s.Selected, s.Wanted) }
 
 // statusOf returns the status of a Placement.
 func statusOf(in changes.StateInput) *placementStatus {
@@ -183,6 +185,33 @@ func sameStatus(a, b *placementStatus) bool {
 	}
 	return a.Placement == b.Placement && a.Done == b.Done && a.Selected == b.Selected && slices.Equal(a.states, b.states) &&
 		slices.Equal(a.Conditions, b.Conditions) && revision(a) == revision(b)
+}
+
+// printUnavailable names the unavailable clusters above the table of -A, if the user may list them.
+func (o *statusOptions) printUnavailable(ctx context.Context, hub client.Client, out io.Writer) error {
+	if !o.hub.all || o.output != "table" {
+		return nil
+	}
+	var clusters v1alpha1.ManagedClusterList
+	if err := hub.List(ctx, &clusters); apierrors.IsForbidden(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("reading the clusters: %w", err)
+	}
+	var names []string
+	for i := range clusters.Items {
+		if clusters.Items[i].Unavailable() {
+			names = append(names, clusters.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return say(out, "1 cluster is unavailable: %s\n\n", names[0])
+	}
+	return say(out, "%s are unavailable: %s\n\n", number(len(names), "cluster"), list(names, false, ", "))
 }
 
 func (o *statusOptions) print(out io.Writer, statuses []*placementStatus, one bool) error {

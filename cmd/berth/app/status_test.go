@@ -113,8 +113,9 @@ func TestRequestsForAll(t *testing.T) {
 		if n := strings.Count(out, "\n"); code != 0 || n != 1_001 {
 			t.Errorf("%s: exit code %d, %d lines; %s", verb, code, n, stderr)
 		}
-		if len(hub.requests) != 4 {
-			t.Errorf("%s -A makes %d requests, want one for each of 4 kinds: %q", verb, len(hub.requests), hub.requests[:min(len(hub.requests), 10)])
+		kinds := map[string]int{"status": 5, "history": 4}[verb] // status names unavailable clusters, too
+		if len(hub.requests) != kinds {
+			t.Errorf("%s -A makes %d requests, want one for each of %d kinds: %q", verb, len(hub.requests), kinds, hub.requests[:min(len(hub.requests), 10)])
 		}
 	}
 }
@@ -135,5 +136,36 @@ func TestWithoutRights(t *testing.T) {
 	hub = serveHub(t, unwell(), "disruptionpolicies", "selectionpolicies")
 	if _, stderr, code := hub.run("status", "stopped"); code != 0 {
 		t.Errorf("without the policies: exit code %d: %s", code, stderr)
+	}
+}
+
+// TestUnavailableAboveStatus: the table of all namespaces begins with the unavailable clusters.
+func TestUnavailableAboveStatus(t *testing.T) {
+	cluster := func(name, taint string) client.Object {
+		return fixture.Cluster(name).Taint(taint, "", v1alpha1.TaintEffectNoSelect).Obj()
+	}
+	one := []client.Object{stated("fine", 3, "PlacementSatisfied=True AllDecisionsScheduled"), cluster("paris1", v1alpha1.ManagedClusterTaintUnreachable), cluster("rome1", "spot")}
+	many := slices.Clone(one)
+	for i := range 7 {
+		many = append(many, cluster(fmt.Sprintf("berlin%d", i), v1alpha1.ManagedClusterTaintUnavailable))
+	}
+	for name, tc := range map[string]struct {
+		objects   []client.Object
+		forbidden []string
+		args      []string
+		want      string
+	}{
+		"one":       {objects: one, args: []string{"-A"}, want: "1 cluster is unavailable: paris1\n\nNAMESPACE"},
+		"many":      {objects: many, args: []string{"-A"}, want: "8 clusters are unavailable: berlin0, berlin1, berlin2, berlin3, berlin4 … 3 more\n\nNAMESPACE"},
+		"none":      {objects: one[:1], args: []string{"-A"}, want: "NAMESPACE"},
+		"forbidden": {objects: one, forbidden: []string{"managedclusters"}, args: []string{"-A"}, want: "NAMESPACE"},
+		"namespace": {objects: one, want: "NAMESPACE"},
+		"wide":      {objects: one, args: []string{"-A", "-o", "wide"}, want: "NAMESPACE"},
+		"name":      {objects: one, args: []string{"-A", "-o", "name"}, want: "placement."},
+	} {
+		out, stderr, code := serveHub(t, tc.objects, tc.forbidden...).run(append([]string{"status"}, tc.args...)...)
+		if code != 0 || !strings.HasPrefix(out, tc.want) {
+			t.Errorf("%s: exit code %d, want %q:\n%s%s", name, code, tc.want, out, stderr)
+		}
 	}
 }
