@@ -3,6 +3,8 @@ package changes
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -82,4 +84,34 @@ func Revisions(first, last int64) string {
 		return fmt.Sprint(last)
 	}
 	return fmt.Sprintf("%d-%d", first, last)
+}
+
+// NotEndedByApproval begins the sentence of a message that names the plugins whose holds an
+// approval does not end.
+const NotEndedByApproval = "An approval does not end the hold by "
+
+// HoldText describes a hold in a line. approvalEnds is true if an approval, which is not given yet,
+// ends it.
+func HoldText(hold berthv1alpha1.ChangeHold, approvalEnds bool) string {
+	text := hold.Plugin + ": " + hold.Reason
+	if hold.Until == nil {
+		return text
+	}
+	text += " (expires " + hold.Until.UTC().Format(time.RFC3339)
+	if approvalEnds {
+		text += " if not approved"
+	}
+	return text + ")"
+}
+
+// HoldTexts describes the holds, each in a line.
+func (v *View) HoldTexts() []string {
+	_, message, _ := strings.Cut(v.Message, NotEndedByApproval)
+	names := strings.Fields(message)
+	texts := make([]string, len(v.Holds))
+	for i, hold := range v.Holds {
+		stays := slices.ContainsFunc(names, func(name string) bool { return strings.TrimSuffix(name, ".") == hold.Plugin })
+		texts[i] = HoldText(hold, v.Approval == nil && !stays)
+	}
+	return texts
 }

@@ -157,15 +157,15 @@ func TestPendingMessages(t *testing.T) {
 		then func(d *desk)
 		want string
 	}{
-		"held":        {func(*desk) {}, "Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet. An approval does not end the hold by x"},
-		"held by two": {func(d *desk) { d.y.answer = holds }, "Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet; y until 2026-08-01T14:00:00Z: not yet. An approval does not end the hold by x and y"},
+		"held":        {func(*desk) {}, "Change 2 (1 added: c2, 0 removed) is held by x: not yet (expires 2026-08-01T13:00:00Z). An approval does not end the hold by x"},
+		"held by two": {func(d *desk) { d.y.answer = holds }, "Change 2 (1 added: c2, 0 removed) is held by x: not yet (expires 2026-08-01T13:00:00Z); y: not yet (expires 2026-08-01T14:00:00Z). An approval does not end the hold by x and y"},
 		"an approval helps": {func(d *desk) { d.x.approvable = true },
-			"Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet. To approve it: kubectl placement approve placementchange/p-2 -n ns"},
+			"Change 2 (1 added: c2, 0 removed) is held by x: not yet (expires 2026-08-01T13:00:00Z if not approved). To approve it: kubectl placement approve placementchange/p-2 -n ns"},
 		"an approval helps in part": {func(d *desk) { d.x.approvable, d.y.answer = true, holds },
-			"Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet; y until 2026-08-01T14:00:00Z: not yet. " +
+			"Change 2 (1 added: c2, 0 removed) is held by x: not yet (expires 2026-08-01T13:00:00Z if not approved); y: not yet (expires 2026-08-01T14:00:00Z). " +
 				"An approval does not end the hold by y. To approve it: kubectl placement approve placementchange/p-2 -n ns"},
 		"approved, and held still": {func(d *desk) { d.approve("2") },
-			"Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet. It is approved"},
+			"Change 2 (1 added: c2, 0 removed) is held by x: not yet (expires 2026-08-01T13:00:00Z). It is approved"},
 		"rejected before it was the newest": {func(d *desk) {
 			d.x.approvable = true
 			d.answer("2", berthv1alpha1.Rejected)
@@ -176,7 +176,7 @@ func TestPendingMessages(t *testing.T) {
 		}, "Change 2 (1 added: c2, 0 removed) was rejected by ann. The published decision stays. To publish the change, approve it: " +
 			"kubectl placement approve placementchange/p-2 -n ns"},
 		"at most ten names": {func(d *desk) { d.remove("c1"); d.remove("c2"); d.add(many...); d.x.approvable = true },
-			"Change 3 (12 added: m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 and 2 more, 1 removed: c1) is held by x until 2026-08-01T13:00:00Z: not yet. To approve it: kubectl placement approve placementchange/p-3 -n ns"},
+			"Change 3 (12 added: m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 and 2 more, 1 removed: c1) is held by x: not yet (expires 2026-08-01T13:00:00Z if not approved). To approve it: kubectl placement approve placementchange/p-3 -n ns"},
 		"expired": {func(d *desk) { d.now, d.x.approvable = d.now.Add(time.Hour), true },
 			"Change 2 (1 added: c2, 0 removed) was not approved in time. The published decision stays. To publish the change, approve it: kubectl placement approve placementchange/p-2 -n ns"},
 		"expired, and an approval is not enough": {func(d *desk) { d.now = d.now.Add(time.Hour) },

@@ -37,12 +37,8 @@ func printChange(out io.Writer, v *changes.View, wide bool) error {
 	if v.Comment != "" {
 		line("Comment:", "%s", v.Comment)
 	}
-	for _, hold := range v.Holds {
-		until := ""
-		if hold.Until != nil {
-			until = " until " + hold.Until.UTC().Format(time.RFC3339)
-		}
-		line("Held by:", "%s%s: %s", hold.Plugin, until, hold.Reason)
+	for _, hold := range v.HoldTexts() {
+		line("Held by:", "%s", hold)
 	}
 	if v.Message != "" && len(v.Holds) == 0 {
 		line("Message:", "%s", v.Message)

@@ -194,7 +194,7 @@ func TestPrintChange(t *testing.T) {
 Placement shop/web, change 4: Held
   Time:     2026-01-01T10:24:00Z
   Cause:    Placement: spec
-  Held by:  Approval until 2026-01-01T12:00:00Z: DisruptionPolicy web requires approval
+  Held by:  Approval: DisruptionPolicy web requires approval (expires 2026-01-01T12:00:00Z if not approved)
   Held by:  BlastRadius: too many
   Selected: 14
   Added:    13: c d e f g h i j k l …

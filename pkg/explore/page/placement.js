@@ -67,7 +67,7 @@ function openChange(d) {
     waits && make("p", "waits-for", (pending && pending.reason !== "Progressing" ? pending.reason + ": " : "") + waits),
     ...(change ? progress(change, pending) : []),
     change && make("p", "quiet", "Begun ", since(change.time), change.cause && ". Cause: " + change.cause),
-    d.holds?.length && make("ul", "holds", ...d.holds.map((hold) => make("li", "", make("b", "", hold.plugin), ": " + hold.reason, hold.until && " Until ", since(hold.until)))),
+    d.holds?.length && make("ul", "holds", ...d.holds.map((hold) => make("li", "", make("b", "", hold.plugin), ": " + hold.reason, hold.until && " Expires ", since(hold.until)))),
     pending && moved(d.placement, pending))];
 }
 

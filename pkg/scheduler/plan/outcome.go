@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ func (p *Plan) Message() string {
 	case Progressing:
 		return p.describe() + " is published in steps: " + p.Progress.String()
 	case Held:
-		return p.describe() + " is held by " + holdText(p.Holds) + p.heldHint()
+		return p.describe() + " is held by " + p.holdText() + p.heldHint()
 	case Waiting:
 		return p.describe() + " waits for " + p.Reason
 	case Denied:
@@ -157,7 +158,7 @@ func (p *Plan) approvalLimits() string {
 	if len(p.stillHeldBy) == 0 {
 		return ""
 	}
-	return ". An approval does not end the hold by " + strings.Join(p.stillHeldBy, " and ")
+	return ". " + changes.NotEndedByApproval + strings.Join(p.stillHeldBy, " and ")
 }
 
 // approveCommand returns the command that approves the change.
@@ -170,14 +171,15 @@ func (p *Plan) approveCommand() string {
 	return changes.AnswerCommand("approve", pl.Namespace, name)
 }
 
-func holdText(holds []berthv1alpha1.ChangeHold) string {
+// holdText describes the holds. Which ones an approval ends is said until it is given.
+func (p *Plan) holdText() string {
+	return holdText(p.Holds, func(plugin string) bool { return !p.Change.Approved && !slices.Contains(p.stillHeldBy, plugin) })
+}
+
+func holdText(holds []berthv1alpha1.ChangeHold, approvalEnds func(plugin string) bool) string {
 	parts := make([]string, len(holds))
 	for i, h := range holds {
-		parts[i] = h.Plugin
-		if h.Until != nil {
-			parts[i] += " until " + h.Until.UTC().Format(time.RFC3339)
-		}
-		parts[i] += ": " + h.Reason
+		parts[i] = changes.HoldText(h, approvalEnds(h.Plugin))
 	}
 	return strings.Join(parts, "; ")
 }

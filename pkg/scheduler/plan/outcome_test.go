@@ -51,20 +51,20 @@ func TestMessages(t *testing.T) {
 		"published": {plan: Plan{Verdict: Verdict{Outcome: Published}}},
 		"held": {
 			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds}},
-			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. To approve it: kubectl placement approve placementchange/p-3 -n ns",
+			want: named + "is held by x: why (expires 2026-08-01T12:00:00Z if not approved); y: too. To approve it: kubectl placement approve placementchange/p-3 -n ns",
 		},
 		"held, an approval is not enough": {
 			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds, stillHeldBy: []string{"x"}}},
-			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too" + onlyX +
+			want: named + "is held by x: why (expires 2026-08-01T12:00:00Z); y: too" + onlyX +
 				". To approve it: kubectl placement approve placementchange/p-3 -n ns",
 		},
 		"held, an approval does not help": {
 			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds, stillHeldBy: []string{"x", "y"}}},
-			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too" + all,
+			want: named + "is held by x: why (expires 2026-08-01T12:00:00Z); y: too" + all,
 		},
 		"held and approved": {
 			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds}, Change: &Move{Proposal: &approved}},
-			want: named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. It is approved",
+			want: named + "is held by x: why (expires 2026-08-01T12:00:00Z); y: too. It is approved",
 		},
 		"waiting":  {plan: Plan{Verdict: Verdict{Outcome: Waiting, Reason: "a fact"}}, want: named + "waits for a fact"},
 		"denied":   {plan: Plan{Verdict: Verdict{Outcome: Denied, Reason: "x"}}, want: named + "is denied by x"},

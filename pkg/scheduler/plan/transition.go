@@ -234,7 +234,7 @@ func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange, beside [
 // describe says that the change comes next, and what it waits for.
 func (d *Deferred) describe() string {
 	text := fmt.Sprintf("change %d follows", d.Revision)
-	if why := cmp.Or(d.Reason, holdText(d.Holds)); why != "" {
+	if why := cmp.Or(d.Reason, holdText(d.Holds, func(string) bool { return false })); why != "" {
 		text += ": it waits for " + why
 	}
 	return text
