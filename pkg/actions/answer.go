@@ -155,7 +155,7 @@ func (a answer) answerable(
 	case record.Status.Phase == "":
 		return fmt.Errorf("the controller has not reported the phase of %s yet", change)
 	case record.Status.Phase != berthv1alpha1.PhaseHeld && (!ended(record) || a.value != berthv1alpha1.Approved):
-		return fmt.Errorf("%s is %s", change, record.Status.Phase)
+		return fmt.Errorf("%s is %s%s", change, record.Status.Phase, suspendedText(pl))
 	case record.Spec.PlacementGeneration != pl.Generation:
 		return fmt.Errorf("%s is %s and does not apply any more: the Placement was edited since", change, record.Status.Phase)
 	}
@@ -167,6 +167,19 @@ func (a answer) answerable(
 		return fmt.Errorf("%s is %s and does not apply any more: other clusters were published since", change, record.Status.Phase)
 	}
 	return nil
+}
+
+// suspendedText says that the change in progress of a Placement is suspended; empty if it is not.
+func suspendedText(pl *v1alpha1.Placement) string {
+	c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionProgressing)
+	if c == nil || c.Reason != v1alpha1.ReasonSuspended {
+		return ""
+	}
+	text := ", and suspended: " + c.Message
+	if strings.Contains(c.Message, "DisruptionPolicy "+pl.Name+changes.SuspendSuffix) {
+		text += ". To resume: " + Request{Verb: Resume, Placement: client.ObjectKeyFromObject(pl)}.Command()
+	}
+	return text
 }
 
 // write sets spec.approval. The CRD's rules refuse it if the change can no longer be answered. The

@@ -187,3 +187,20 @@ func TestChoose(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswerSuspended: the error for a suspended change says so, and how to go on.
+func TestAnswerSuspended(t *testing.T) {
+	history := changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseProgressing, nil)}
+	for policy, want := range map[string]string{
+		"stop":        "change 2 of Placement shop/web is Progressing, and suspended: suspended by DisruptionPolicy stop",
+		"web-suspend": "change 2 of Placement shop/web is Progressing, and suspended: suspended by DisruptionPolicy web-suspend. To resume: kubectl placement resume web -n shop",
+	} {
+		pl := web()
+		pl.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.PlacementConditionDecisionProgressing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSuspended, Message: "suspended by DisruptionPolicy " + policy,
+		}}
+		if _, err := answers[Approve].findRecord(pl, history, 0, nil); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", policy, err, want)
+		}
+	}
+}

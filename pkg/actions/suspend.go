@@ -13,14 +13,11 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
-const (
-	// SuspendSuffix is the end of the name of the DisruptionPolicy that suspends a Placement.
-	SuspendSuffix = "-suspend"
-	// Patience is how long to wait for the controller to report a new object.
-	Patience = 10 * time.Second
-)
+// Patience is how long to wait for the controller to report a new object.
+const Patience = 10 * time.Second
 
 // suspend prepares Suspend and Resume.
 func (p *Prepared) suspend(ctx context.Context, hub client.Client) error {
@@ -68,7 +65,7 @@ func (p *Prepared) suspend(ctx context.Context, hub client.Client) error {
 // suspension returns the policy that suspends a Placement.
 func suspension(pl *v1alpha1.Placement) *berthv1alpha1.DisruptionPolicy {
 	return &berthv1alpha1.DisruptionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name + SuspendSuffix},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name + changes.SuspendSuffix},
 		Spec:       berthv1alpha1.DisruptionPolicySpec{Placements: []string{pl.Name}, Suspend: true},
 	}
 }

@@ -238,21 +238,14 @@ func (in StateInput) addChange(add func(StateName, string, time.Time)) {
 // addStops adds why the clusters are not those that the spec alone would select.
 func (in StateInput) addStops(add func(StateName, string, time.Time)) {
 	progressing := conditionOf(in.Placement, v1alpha1.PlacementConditionDecisionProgressing)
-	var suspending []string
-	for _, policy := range in.DisruptionPolicies {
-		if policy.Spec.Suspend {
-			suspending = append(suspending, policy.Name)
-		}
-	}
-	slices.Sort(suspending)
-	switch {
-	case len(suspending) > 0:
-		add(StateSuspended, "Suspended by DisruptionPolicy "+strings.Join(suspending, ", ")+".", time.Time{})
+	switch suspended := in.suspendedText(); {
+	case suspended != "":
+		add(StateSuspended, suspended, time.Time{})
 	case progressing.Status == metav1.ConditionFalse && progressing.Reason == v1alpha1.ReasonSuspended:
 		add(StateSuspended, progressing.Message, progressing.LastTransitionTime.Time)
 	}
 	if revision, pinned := in.Placement.Annotations[berthv1alpha1.PinnedRevisionAnnotation]; pinned {
-		add(StatePinned, fmt.Sprintf("Pinned to revision %s.", revision), time.Time{})
+		add(StatePinned, fmt.Sprintf("Pinned to revision %s. To unpin: %s", revision, command("unpin", in.Placement)), time.Time{})
 	}
 	for _, policy := range in.SelectionPolicies {
 		tiers := policy.Status.Tiers
@@ -260,6 +253,39 @@ func (in StateInput) addStops(add func(StateName, string, time.Time)) {
 			add(StateBackup, fmt.Sprintf("Uses the tier %s instead of %s, as SelectionPolicy %s allows.", tiers[used].Name, tiers[0].Name, policy.Name), time.Time{})
 		}
 	}
+}
+
+// SuspendSuffix is the end of the name of the DisruptionPolicy by which the command suspend
+// suspends a Placement.
+const SuspendSuffix = "-suspend"
+
+// suspendedText names the policies that suspend the Placement, with their comments, and says how to
+// end that; empty if there are none.
+func (in StateInput) suspendedText() string {
+	var suspending []string
+	hint := "."
+	for _, policy := range in.DisruptionPolicies {
+		if !policy.Spec.Suspend {
+			continue
+		}
+		text := policy.Name
+		if comment := policy.Annotations[berthv1alpha1.CommentAnnotation]; comment != "" {
+			text += fmt.Sprintf(" (%s)", comment)
+		}
+		suspending = append(suspending, text)
+		if policy.Name == in.Placement.Name+SuspendSuffix {
+			hint = ". To resume: " + command("resume", in.Placement)
+		}
+	}
+	if len(suspending) == 0 {
+		return ""
+	}
+	slices.Sort(suspending)
+	return "Suspended by DisruptionPolicy " + strings.Join(suspending, ", ") + hint
+}
+
+func command(verb string, pl *v1alpha1.Placement) string {
+	return fmt.Sprintf("kubectl placement %s %s -n %s", verb, pl.Name, pl.Namespace)
 }
 
 // conditionOf returns a condition of a Placement; empty if it is not set.

@@ -231,7 +231,7 @@ func (w *world) placementOffers(subject *framework.Subject) []actions.Request {
 		}
 	}
 	suspended := slices.ContainsFunc(subject.DisruptionPolicies, func(p *berthv1alpha1.DisruptionPolicy) bool {
-		return p.Name == pl.Name+actions.SuspendSuffix && p.Spec.Suspend
+		return p.Name == pl.Name+changes.SuspendSuffix && p.Spec.Suspend
 	})
 	switch {
 	case suspended:

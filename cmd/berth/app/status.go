@@ -244,7 +244,11 @@ func (s *placementStatus) print(out io.Writer, wide bool) error {
 	if s.Change == nil {
 		return say(out, "  No change is open.\n")
 	}
-	return printChange(out, s.Change, wide)
+	shown := *s.Change
+	if slices.Contains(s.States, changes.StateSuspended) {
+		shown.Phase = cmp.Or(shown.Phase, "no phase yet") + ", suspended"
+	}
+	return printChange(out, &shown, wide)
 }
 
 // statusTable has a line for each Placement. The wide form adds messages.

@@ -14,6 +14,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -68,7 +69,7 @@ func TestStatusTable(t *testing.T) {
 	want := []string{
 		"shop/wrong [misconfigured] true says Misconfigured", "shop/short [short] true says NotAllDecisionsScheduled", "shop/surplus [held] false says Held",
 		"shop/rejected [rejected satisfied] true says Rejected", "shop/stopped [suspended satisfied] true Suspended by DisruptionPolicy stop.",
-		"shop/pinned [pinned satisfied] true Pinned to revision 4.", "shop/fine [satisfied] true says AllDecisionsScheduled",
+		"shop/pinned [pinned satisfied] true Pinned to revision 4. To unpin: kubectl placement unpin pinned -n shop", "shop/fine [satisfied] true says AllDecisionsScheduled",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" || code != 4 {
 		t.Errorf("exit code %d; (-want +got):\n%s", code, diff)
@@ -79,7 +80,7 @@ func TestStatusTable(t *testing.T) {
 			t.Errorf("status %s: exit code %d, want %d:\n%s", name, code, wantCode, out)
 		}
 	}
-	if out, _, _ := hub.run("status", "pinned"); !strings.Contains(out, "\n  Pinned to revision 4.\n") {
+	if out, _, _ := hub.run("status", "pinned"); !strings.Contains(out, "\n  Pinned to revision 4. To unpin: kubectl placement unpin pinned -n shop\n") {
 		t.Errorf("the pin is not shown:\n%s", out)
 	}
 	if out, _, _ := hub.run("status", "shop/stopped"); !strings.Contains(out, "\n  Suspended by DisruptionPolicy stop.\n") {
@@ -166,6 +167,25 @@ func TestUnavailableAboveStatus(t *testing.T) {
 		out, stderr, code := serveHub(t, tc.objects, tc.forbidden...).run(append([]string{"status"}, tc.args...)...)
 		if code != 0 || !strings.HasPrefix(out, tc.want) {
 			t.Errorf("%s: exit code %d, want %q:\n%s%s", name, code, tc.want, out, stderr)
+		}
+	}
+}
+
+// TestStatusOfSuspended: the head of a suspended change says that it is suspended.
+func TestStatusOfSuspended(t *testing.T) {
+	change := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-15"}}
+	change.Spec.Placement, change.Spec.Revision, change.Status.Phase = "web", 15, berthv1alpha1.PhaseProgressing
+	stop := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "web-suspend"}, Spec: berthv1alpha1.DisruptionPolicySpec{Suspend: true}}
+	in := changes.StateInput{
+		Placement: stated("web", 3, "PlacementSatisfied=True AllDecisionsScheduled"), History: changes.History{change}, DisruptionPolicies: []*berthv1alpha1.DisruptionPolicy{stop},
+	}
+	var out strings.Builder
+	if err := statusOf(in).print(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n  Suspended by DisruptionPolicy web-suspend. To resume: kubectl placement resume web -n shop\n", "change 15: Progressing, suspended\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q:\n%s", want, &out)
 		}
 	}
 }

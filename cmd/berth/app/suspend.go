@@ -26,7 +26,7 @@ func newSuspendCommand() *cobra.Command {
 		Short: "Stop publishing changes of Placements",
 		Long: `Stop publishing changes of Placements.
 
-The command creates the DisruptionPolicy NAME` + actions.SuspendSuffix + `. While it exists, Berth publishes no change of the Placement, also none that is in
+The command creates the DisruptionPolicy NAME` + changes.SuspendSuffix + `. While it exists, Berth publishes no change of the Placement, also none that is in
 progress, except the removal of clusters that are deleted, in no usable cluster set any more, or have an untolerated NoSelect taint. resume
 deletes the policy. The command waits up to 10 seconds until the controller has reported the policy. ` + placementHelp + `Needs permission to get placements, to list placementchanges and to create
 disruptionpolicies.`,
@@ -43,7 +43,7 @@ func newResumeCommand() *cobra.Command {
 		Short: "Publish changes of suspended Placements again",
 		Long: `Publish changes of suspended Placements again.
 
-The command shows the change that will be published and deletes the DisruptionPolicy NAME` + actions.SuspendSuffix + ` that suspend created. Other
+The command shows the change that will be published and deletes the DisruptionPolicy NAME` + changes.SuspendSuffix + ` that suspend created. Other
 DisruptionPolicies may still suspend the Placement. ` + placementHelp + `Needs permission to get placements, to list
 placementchanges and to delete disruptionpolicies; for --comment, which is kept with the Placement, also to patch placements.`,
 		Example: `  berth resume web -n shop

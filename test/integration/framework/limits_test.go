@@ -164,7 +164,7 @@ var _ = Describe("MaintenanceWindow", Ordered, ContinueOnFailure, func() {
 		if opening.Before(time.Now()) {
 			opening = opening.AddDate(1, 0, 0)
 		}
-		Expect(pending(ctx, pl)()).To(And(ContainSubstring("is held by MaintenanceWindow until "),
+		Expect(pending(ctx, pl)()).To(And(ContainSubstring("is held by MaintenanceWindow: "),
 			ContainSubstring("outside the maintenance windows; the next one opens at "+opening.Format(time.RFC3339))))
 		Consistently(ctx, testhub.Clusters).WithArguments(hub, pl).Should(HaveLen(3))
 		consumer.sawNoChange(ctx)
