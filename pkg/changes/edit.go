@@ -12,6 +12,10 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
+// CausePlacement begins the cause of a change that an event of the Placement triggered, before what
+// was edited.
+const CausePlacement = "Placement: "
+
 // Edit is the difference between two specs of a Placement.
 type Edit struct {
 	// Before has the changed fields of the spec as they were, as spec.before of a record; empty if
@@ -20,6 +24,19 @@ type Edit struct {
 	// Lines say what changed, such as "numberOfClusters: 8 → 2", sorted by field; at most
 	// maxEditLines and a count of the others.
 	Lines []string
+	// Fields are all fields that changed, sorted.
+	Fields []FieldEdit
+}
+
+// FieldEdit is a field that changed, with its values as encoding/json decodes them; nil for none.
+type FieldEdit struct {
+	Path          string
+	Before, After any
+}
+
+// Line says what changed, such as "numberOfClusters: 8 → 2". Long values are cut.
+func (f FieldEdit) Line() string {
+	return f.Path + ": " + shortValue(f.Before) + " → " + shortValue(f.After)
 }
 
 // Bounds of the lines of an Edit.
@@ -48,10 +65,14 @@ func EditOf(before, after *v1alpha1.PlacementSpec) (Edit, error) {
 		if len(old[field]) == 0 {
 			changed[field] = json.RawMessage("null")
 		}
-		e.Lines = append(e.Lines, editLines(field, valueOf(old[field]), valueOf(next[field]))...)
+		e.Fields = append(e.Fields, fieldEdits(field, valueOf(old[field]), valueOf(next[field]))...)
 	}
-	if more := len(e.Lines) - maxEditLines; more > 0 {
-		e.Lines = append(e.Lines[:maxEditLines], fmt.Sprintf("%d more", more))
+	for i, field := range e.Fields {
+		if i == maxEditLines {
+			e.Lines = append(e.Lines, fmt.Sprintf("%d more", len(e.Fields)-i))
+			break
+		}
+		e.Lines = append(e.Lines, field.Line())
 	}
 	if len(changed) == 0 {
 		return e, nil
@@ -152,30 +173,29 @@ func valueOf(raw json.RawMessage) (value any) {
 	return value
 }
 
-// editLines compares two values of a field. Objects are compared field by field, and lists of the
+// fieldEdits compares two values of a field. Objects are compared field by field, and lists of the
 // same length item by item.
-func editLines(path string, old, next any) (lines []string) {
+func fieldEdits(path string, old, next any) (edits []FieldEdit) {
 	oldFields, isObject := old.(map[string]any)
 	nextFields, stays := next.(map[string]any)
 	if isObject && stays {
 		for _, field := range fieldNames(oldFields, nextFields) {
-			lines = append(lines, editLines(path+"."+field, oldFields[field], nextFields[field])...)
+			edits = append(edits, fieldEdits(path+"."+field, oldFields[field], nextFields[field])...)
 		}
-		return lines
+		return edits
 	}
 	oldItems, isList := old.([]any)
 	nextItems, stays := next.([]any)
 	if isList && stays && len(oldItems) == len(nextItems) {
 		for i := range oldItems {
-			lines = append(lines, editLines(fmt.Sprintf("%s[%d]", path, i), oldItems[i], nextItems[i])...)
+			edits = append(edits, fieldEdits(fmt.Sprintf("%s[%d]", path, i), oldItems[i], nextItems[i])...)
 		}
-		return lines
+		return edits
 	}
-	before, after := shortValue(old), shortValue(next)
-	if before == after && equalValues(old, next) {
+	if equalValues(old, next) {
 		return nil
 	}
-	return []string{path + ": " + before + " → " + after}
+	return []FieldEdit{{path, old, next}}
 }
 
 func equalValues(a, b any) bool {
@@ -234,4 +254,25 @@ func (h History) SpecAt(revision int64, now *v1alpha1.PlacementSpec) (*v1alpha1.
 		spec = restored
 	}
 	return spec, nil
+}
+
+// EditOfRecord returns the edit that a record names as its cause, with all values; empty if it is
+// not known any more. now is the present spec of the Placement.
+func (h History) EditOfRecord(record *berthv1alpha1.PlacementChange, now *v1alpha1.PlacementSpec) Edit {
+	_, named, isEdit := strings.Cut(record.Spec.Cause, CausePlacement)
+	after, err := h.SpecAt(record.Spec.Revision, now)
+	if err != nil || !isEdit || record.Spec.Before == "" {
+		return Edit{}
+	}
+	before, err := Restore(after, record.Spec.Before)
+	if err != nil {
+		return Edit{}
+	}
+	edit, err := EditOf(before, after)
+	start, cut := strings.CutSuffix(named, "…")
+	// A later edit may have changed no clusters: then no record has the values before it.
+	if err != nil || edit.String() != named && (!cut || !strings.HasPrefix(edit.String(), start)) {
+		return Edit{}
+	}
+	return edit
 }

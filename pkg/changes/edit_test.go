@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -26,20 +27,20 @@ func TestEditOf(t *testing.T) {
 	}{
 		"nothing": {v1alpha1.PlacementSpec{NumberOfClusters: new(int32(8))}, v1alpha1.PlacementSpec{NumberOfClusters: new(int32(8))}, Edit{}},
 		"a number": {v1alpha1.PlacementSpec{NumberOfClusters: new(int32(8))}, v1alpha1.PlacementSpec{NumberOfClusters: new(int32(2))},
-			Edit{`{"numberOfClusters":8}`, []string{"numberOfClusters: 8 → 2"}}},
+			Edit{Before: `{"numberOfClusters":8}`, Lines: []string{"numberOfClusters: 8 → 2"}}},
 		"a new field": {v1alpha1.PlacementSpec{}, v1alpha1.PlacementSpec{NumberOfClusters: new(int32(2))},
-			Edit{`{"numberOfClusters":null}`, []string{"numberOfClusters: none → 2"}}},
+			Edit{Before: `{"numberOfClusters":null}`, Lines: []string{"numberOfClusters: none → 2"}}},
 		"a value in a list": {v1alpha1.PlacementSpec{Predicates: matching("prod")}, v1alpha1.PlacementSpec{Predicates: matching("dev")}, Edit{
-			`{"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"env":"prod"}}}}]}`,
-			[]string{"predicates[0].requiredClusterSelector.labelSelector.matchLabels.env: prod → dev"}}},
+			Before: `{"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"env":"prod"}}}}]}`,
+			Lines: []string{"predicates[0].requiredClusterSelector.labelSelector.matchLabels.env: prod → dev"}}},
 		"a list": {v1alpha1.PlacementSpec{ClusterSets: []string{"a"}}, v1alpha1.PlacementSpec{ClusterSets: []string{"a", "b"}},
-			Edit{`{"clusterSets":["a"]}`, []string{`clusterSets: ["a"] → ["a","b"]`}}},
+			Edit{Before: `{"clusterSets":["a"]}`, Lines: []string{`clusterSets: ["a"] → ["a","b"]`}}},
 		"too large to keep": {v1alpha1.PlacementSpec{ClusterSets: long}, v1alpha1.PlacementSpec{},
-			Edit{"", []string{`clusterSets: ["set-","set-x","set-xx","set-xxx","set-xxxx","set-xxxxx","set-xxxxxx","set-"… → none`}}},
+			Edit{Before: "", Lines: []string{`clusterSets: ["set-","set-x","set-xx","set-xxx","set-xxxx","set-xxxxx","set-xxxxxx","set-"… → none`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := EditOf(&tc.before, &tc.after)
-			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(Edit{}, "Fields")); diff != "" || err != nil {
 				t.Fatalf("%v (-want +got):\n%s", err, diff)
 			}
 			if got.Before == "" {

@@ -259,8 +259,8 @@ func (in StateInput) addStops(add func(StateName, string, time.Time)) {
 // suspends a Placement.
 const SuspendSuffix = "-suspend"
 
-// suspendedText names the policies that suspend the Placement, with their comments, and says how to
-// end that; empty if there are none.
+// suspendedText names the policies that suspend the Placement, who wrote them and why, and says how
+// to end that; empty if there are none.
 func (in StateInput) suspendedText() string {
 	var suspending []string
 	hint := "."
@@ -268,11 +268,7 @@ func (in StateInput) suspendedText() string {
 		if !policy.Spec.Suspend {
 			continue
 		}
-		text := policy.Name
-		if comment := policy.Annotations[berthv1alpha1.CommentAnnotation]; comment != "" {
-			text += fmt.Sprintf(" (%s)", comment)
-		}
-		suspending = append(suspending, text)
+		suspending = append(suspending, policy.Name+berthv1alpha1.EditText(policy))
 		if policy.Name == in.Placement.Name+SuspendSuffix {
 			hint = ". To resume: " + command("resume", in.Placement)
 		}

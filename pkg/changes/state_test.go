@@ -40,7 +40,7 @@ func TestStates(t *testing.T) {
 	}}
 	suspended := []*berthv1alpha1.DisruptionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "stop"}, Spec: berthv1alpha1.DisruptionPolicySpec{Suspend: true}}}
 	frozen := suspended[0].DeepCopy()
-	frozen.Name, frozen.Annotations = "p-suspend", map[string]string{berthv1alpha1.CommentAnnotation: "a migration"}
+	frozen.Name, frozen.Annotations = "p-suspend", map[string]string{berthv1alpha1.CommentAnnotation: "a migration", berthv1alpha1.EditedByAnnotation: "2026-01-01T12:00:00Z ann"}
 	for name, tc := range map[string]struct {
 		annotation, value string
 		conditions        []metav1.Condition
@@ -75,10 +75,10 @@ func TestStates(t *testing.T) {
 		"below minAvailable": {conditions: []metav1.Condition{satisfied, limited}, history: progressing, want: "[held satisfied]", message: v1alpha1.ReasonMinAvailable, since: 7},
 		"suspended":          {conditions: []metav1.Condition{satisfied}, policies: suspended, want: "[suspended satisfied]", message: "Suspended by DisruptionPolicy stop.", since: -1},
 		"suspended by two": {conditions: []metav1.Condition{satisfied}, policies: append(suspended, frozen), want: "[suspended satisfied]",
-			message: "Suspended by DisruptionPolicy p-suspend (a migration), stop. To resume: kubectl placement resume p -n ns", since: -1},
-		"change suspended":   {conditions: []metav1.Condition{satisfied, paused}, history: progressing, want: "[moving suspended satisfied]", message: v1alpha1.ReasonSuspended, since: 9},
-		"pinned":             {annotation: berthv1alpha1.PinnedRevisionAnnotation, value: "4", conditions: []metav1.Condition{satisfied}, want: "[pinned satisfied]", message: "Pinned to revision 4. To unpin: kubectl placement unpin p -n ns", since: -1},
-		"pinned and held":    {annotation: berthv1alpha1.PinnedRevisionAnnotation, value: "4", conditions: []metav1.Condition{satisfied, held}, want: "[held pinned satisfied]", message: v1alpha1.ReasonHeld, since: 7},
+			message: "Suspended by DisruptionPolicy p-suspend by ann (a migration), stop. To resume: kubectl placement resume p -n ns", since: -1},
+		"change suspended": {conditions: []metav1.Condition{satisfied, paused}, history: progressing, want: "[moving suspended satisfied]", message: v1alpha1.ReasonSuspended, since: 9},
+		"pinned":           {annotation: berthv1alpha1.PinnedRevisionAnnotation, value: "4", conditions: []metav1.Condition{satisfied}, want: "[pinned satisfied]", message: "Pinned to revision 4. To unpin: kubectl placement unpin p -n ns", since: -1},
+		"pinned and held":  {annotation: berthv1alpha1.PinnedRevisionAnnotation, value: "4", conditions: []metav1.Condition{satisfied, held}, want: "[held pinned satisfied]", message: v1alpha1.ReasonHeld, since: 7},
 		"second tier": {
 			conditions: []metav1.Condition{satisfied}, tiers: []berthv1alpha1.SelectionTierStatus{{Name: "near"}, {Name: "far", Used: true}},
 			want: "[backup satisfied]", message: "Uses the tier far instead of near, as SelectionPolicy s allows.", since: -1,

@@ -75,6 +75,14 @@ func (v *View) WithClusters(record *berthv1alpha1.PlacementChange) *View {
 	return v
 }
 
+// CauseText is the cause; that of a merged record counts the earlier ones.
+func (v *View) CauseText() string {
+	if v.FirstRevision == 0 || v.FirstRevision == v.Revision {
+		return v.Cause
+	}
+	return fmt.Sprintf("%s and %d more", v.Cause, v.Revision-v.FirstRevision)
+}
+
 // Revisions is the revision, or the range that a merged record covers.
 func (v *View) Revisions() string { return Revisions(v.FirstRevision, v.Revision) }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -35,11 +36,32 @@ func (d *difference) String() string {
 	case len(d.claims) > 0:
 		return "claims"
 	case d.taints:
-		return "taints"
+		return taintsChanged
 	case d.cpu || d.memory || len(d.resources) > 0:
 		return "allocatable"
 	}
 	return "changed"
+}
+
+const taintsChanged = "taints"
+
+// taintsText says what became of the taints of a cluster. An old comment belongs to an earlier
+// edit.
+func taintsText(old, object *v1alpha1.ManagedCluster) string {
+	text := taintsChanged
+	switch {
+	case object.Drained() && !old.Drained():
+		text = "drained"
+	case old.Drained() && !object.Drained():
+		text = "undrained"
+	default:
+		return text
+	}
+	comment := object.Annotations[berthv1alpha1.CommentAnnotation]
+	if comment != "" && comment != old.Annotations[berthv1alpha1.CommentAnnotation] {
+		text += " (" + comment + ")"
+	}
+	return text
 }
 
 func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
@@ -62,7 +84,9 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 		return
 	}
 	inv.addCluster(cluster)
-	e.changed = d.String()
+	if e.changed = d.String(); e.changed == taintsChanged {
+		e.changed = taintsText(old.ManagedCluster, object)
+	}
 	inv.logChange(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
 	removed := false
 	for name, set := range inv.sets {

@@ -34,7 +34,7 @@ func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, e 
 	}
 	inv.evictions.set(key, placement, object)
 	inv.evictionChanged(old, object, e)
-	e.changed = "status"
+	e.changed = "eviction of " + object.Spec.Cluster + berthv1alpha1.EditText(object)
 }
 
 func (inv *Inventory) deleteEviction(object *berthv1alpha1.PlacementEviction, e *event) {

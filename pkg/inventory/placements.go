@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -218,6 +219,14 @@ func edited(old, object *v1alpha1.Placement) string {
 		return "deleted"
 	case !equality.Semantic.DeepEqual(old.Labels, object.Labels):
 		return "labels"
+	}
+	revision, pinned := object.Annotations[berthv1alpha1.PinnedRevisionAnnotation]
+	before, was := old.Annotations[berthv1alpha1.PinnedRevisionAnnotation]
+	switch {
+	case pinned && revision != before:
+		return "pinned to revision " + revision
+	case was && !pinned:
+		return "unpinned"
 	}
 	return "annotations"
 }

@@ -81,6 +81,14 @@ func TestRecordsAndPoliciesAffectPlacements(t *testing.T) {
 	progress := waiting.DeepCopy()
 	progress.Status.Conditions = append(progress.Status.Conditions, metav1.Condition{Type: berthv1alpha1.EvictionExecuted, Status: metav1.ConditionFalse})
 	ofOther := fixture.Eviction("n", "e", "cel", "c1").Valid(metav1.ConditionTrue).Obj()
+	explained := waiting.DeepCopy()
+	explained.Annotations = map[string]string{berthv1alpha1.EditedByAnnotation: "2026-01-01T12:00:00Z ann", berthv1alpha1.CommentAnnotation: "disk broken"}
+	drained := c1().Taint(v1alpha1.DrainTaint, "", v1alpha1.TaintEffectNoSelect).Obj()
+	drained.Annotations = map[string]string{berthv1alpha1.CommentAnnotation: "kernel upgrade"}
+	undrained := c1().Obj()
+	undrained.Annotations = drained.Annotations
+	pinned := plainWith("u")
+	pinned.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: "12"}
 	tests := map[string]struct {
 		before    client.Object
 		update    client.Object
@@ -111,22 +119,27 @@ func TestRecordsAndPoliciesAffectPlacements(t *testing.T) {
 		"an unknown policy goes":   {delete: selecting("", "plain")},
 
 		"an eviction comes":                                   {update: evict().Obj()},
-		"an eviction is accepted":                             {before: evict().Obj(), update: waiting, want: []string{"n/plain"}, wantCause: "PlacementEviction e: status"},
+		"an eviction is accepted":                             {before: evict().Obj(), update: waiting, want: []string{"n/plain"}, wantCause: "PlacementEviction e: eviction of c1"},
+		"an eviction with a comment":                          {before: evict().Obj(), update: explained, want: []string{"n/plain"}, wantCause: "PlacementEviction e: eviction of c1 by ann (disk broken)"},
+		"a pin":                                               {update: pinned, want: []string{"n/plain"}, wantCause: "Placement: pinned to revision 12"},
+		"the end of a pin":                                    {before: pinned, update: plainWith("u"), want: []string{"n/plain"}, wantCause: "Placement: unpinned"},
 		"an eviction is refused":                              {before: evict().Obj(), update: evict().Valid(metav1.ConditionFalse).Obj()},
 		"an eviction reports what it does":                    {before: waiting, update: progress},
-		"an eviction is executed":                             {before: waiting, update: evict().Executed(fixture.Now).Obj(), want: []string{"n/plain"}, wantCause: "PlacementEviction e: status"},
-		"an eviction fails":                                   {before: waiting, update: evict().Valid(metav1.ConditionFalse).Obj(), want: []string{"n/plain"}, wantCause: "PlacementEviction e: status"},
+		"an eviction is executed":                             {before: waiting, update: evict().Executed(fixture.Now).Obj(), want: []string{"n/plain"}, wantCause: "PlacementEviction e: eviction of c1"},
+		"an eviction fails":                                   {before: waiting, update: evict().Valid(metav1.ConditionFalse).Obj(), want: []string{"n/plain"}, wantCause: "PlacementEviction e: eviction of c1"},
 		"an eviction goes":                                    {before: waiting, delete: waiting, want: []string{"n/plain"}, wantCause: "PlacementEviction e: deleted"},
 		"a refused eviction goes":                             {before: evict().Valid(metav1.ConditionFalse).Obj(), delete: waiting},
 		"an earlier eviction goes":                            {before: waiting, delete: gone},
 		"an unknown eviction goes":                            {delete: waiting},
 		"an eviction of no Placement":                         {update: fixture.Eviction("n", "e", "nosuch", "c1").Valid(metav1.ConditionTrue).Obj()},
 		"an eviction elsewhere":                               {update: fixture.Eviction("far", "e", "plain", "c1").Valid(metav1.ConditionTrue).Obj()},
-		"an eviction is replaced by one of another Placement": {before: waiting, update: ofOther, want: []string{"n/cel", "n/plain"}, wantCause: "PlacementEviction e: status"},
+		"an eviction is replaced by one of another Placement": {before: waiting, update: ofOther, want: []string{"n/cel", "n/plain"}, wantCause: "PlacementEviction e: eviction of c1"},
 
 		"a cluster's labels":       {update: c1().Label("a", "y").Obj(), want: []string{"n/cel", "n/labels"}, wantCause: ""},
 		"a cluster leaves its set": {update: c1().Set("s9").Obj(), want: seesS1, wantCause: "ManagedCluster c1: labels"},
 		"a cluster goes":           {delete: c1().Obj(), want: seesS1, wantCause: "ManagedCluster c1: deleted"},
+		"a cluster is drained":     {update: drained, want: seesS1, wantCause: "ManagedCluster c1: drained (kernel upgrade)"},
+		"a cluster is undrained":   {before: drained, update: undrained, want: seesS1, wantCause: "ManagedCluster c1: undrained"},
 		"a cluster's taints":       {update: c1().Taint("u", "", v1alpha1.TaintEffectNoSelect).Obj(), want: seesS1, wantCause: "ManagedCluster c1: taints"},
 		"a binding goes":           {delete: fixture.Binding("n", "s1"), want: allOfN, wantCause: "ManagedClusterSetBinding s1: deleted"},
 		"a set goes":               {delete: fixture.Set("s1"), want: allOfN, wantCause: "ManagedClusterSet s1: deleted"},

@@ -86,7 +86,7 @@ func TestPublish(t *testing.T) {
 		"Reserve fails, all unreserve": {a: map[string]*framework.Status{"Reserve": refuse}, want: "Reserve a, " + unreserve + empty, wantPending: "a: no"},
 		"Permit refuses":               {a: map[string]*framework.Status{"Permit": refuse}, want: "Reserve a, Reserve b, Permit a, " + unreserve + empty, wantPending: "a: no"},
 		"Permit holds, the others are asked": {a: map[string]*framework.Status{"Permit": wait}, b: map[string]*framework.Status{"Permit": wait},
-			want: "Reserve a, Reserve b, Permit a, Permit b, Permit a, Permit b" + empty, wantPending: "b until 2026-08-01T12:01:00Z: ",
+			want: "Reserve a, Reserve b, Permit a, Permit b, Permit a, Permit b" + empty, wantPending: "b:  (expires 2026-08-01T12:01:00Z)",
 			wantHeld: map[string]time.Time{"a": fixture.Now.Add(time.Minute), "b": fixture.Now.Add(time.Minute)}},
 		"a refusal beats a hold": {a: map[string]*framework.Status{"Permit": wait}, b: map[string]*framework.Status{"Permit": refuse},
 			want: "Reserve a, Reserve b, Permit a, Permit b, " + unreserve + empty, wantPending: "b: no"},

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -23,15 +25,28 @@ const (
 	MaxDeltaBytes = 700 << 10
 )
 
-// EditedByAnnotation is who edited the spec or an annotation of Berth on a Placement last, and
-// when: the time and the user name, with a space between. The admission policy berth-record-editor
-// writes it.
+// EditedByAnnotation is who edited the spec or an annotation of Berth on a Placement,
+// PlacementEviction or DisruptionPolicy last, and when: the time and the user name, with a space
+// between. The admission policy berth-record-editor writes it.
 const EditedByAnnotation = "berth.dev/edited-by"
 
 // CommentAnnotation is why a user acted, on the object that the action wrote. On a Placement it
 // belongs to the edit that set it: berth-record-editor removes it with the next one. The records of
 // changes that follow the edit copy it.
 const CommentAnnotation = "berth.dev/comment"
+
+// EditText says who wrote an object and why, as far as its annotations say it, such as " by ann
+// (disk broken)".
+func EditText(object metav1.Object) string {
+	text, annotations := "", object.GetAnnotations()
+	if _, user, _ := strings.Cut(annotations[EditedByAnnotation], " "); user != "" {
+		text = " by " + user
+	}
+	if comment := annotations[CommentAnnotation]; comment != "" {
+		text += " (" + comment + ")"
+	}
+	return text
+}
 
 // MaxComment is the maximum length of a comment, in characters.
 const MaxComment = 1024

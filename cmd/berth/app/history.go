@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
 )
@@ -94,18 +96,18 @@ func (o *historyOptions) runOne(ctx context.Context, hub client.Client, namespac
 	if err != nil {
 		return err
 	}
-	_, history, err := actions.ReadHistory(ctx, hub, ref.NamespacedName)
+	pl, history, err := actions.ReadHistory(ctx, hub, ref.NamespacedName)
 	if err != nil {
 		return err
 	}
 	if revision := cmp.Or(o.revision, ref.revision); revision > 0 {
-		return o.printOne(out, ref.NamespacedName, history, revision)
+		return o.printOne(out, pl, history, revision)
 	}
 	return o.print(out, newPlacementHistory(ref.NamespacedName, history).since(now, o.since), now)
 }
 
-func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, history changes.History, revision int64) error {
-	record, err := actions.RecordOf(history, key, revision)
+func (o *historyOptions) printOne(out io.Writer, pl *v1alpha1.Placement, history changes.History, revision int64) error {
+	record, err := actions.RecordOf(history, client.ObjectKeyFromObject(pl), revision)
 	if err != nil {
 		return err
 	}
@@ -113,7 +115,12 @@ func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, histo
 	if structured(o.output) {
 		return printObject(out, o.output, view)
 	}
-	return printChange(out, view, true)
+	edit := history.EditOfRecord(record, &pl.Spec)
+	if len(edit.Fields) > 0 {
+		_, cut, _ := strings.Cut(view.Cause, changes.CausePlacement)
+		view.Cause = strings.TrimSuffix(view.Cause, cut) + "spec"
+	}
+	return printChange(out, view, true, edit.Fields...)
 }
 
 // placementHistory is the shown form of a Placement's records. Its json and yaml output is a public
@@ -223,7 +230,7 @@ func (t *historyTable) row(v *changes.View, now time.Time) []cell {
 		comment = v.Approval.Comment
 	}
 	row := []cell{
-		{text: v.Revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.Cause}, {text: cmp.Or(v.By, none)},
+		{text: v.Revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.CauseText()}, {text: cmp.Or(v.By, none)},
 		{text: fmt.Sprint(v.AddedCount)}, {text: fmt.Sprint(v.RemovedCount)}, {text: approver(v)},
 	}
 	if t.wide {

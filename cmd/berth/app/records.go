@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -23,14 +24,15 @@ func approver(v *changes.View) string {
 }
 
 // printChange shows one change. The wide form lists all added and removed clusters, the normal form
-// only the first ones.
-func printChange(out io.Writer, v *changes.View, wide bool) error {
+// only the first ones. An edit has the values that the cause cuts.
+func printChange(out io.Writer, v *changes.View, wide bool, edit ...changes.FieldEdit) error {
 	line := func(name, format string, args ...any) {
 		say(out, "  %-10s"+format+"\n", append([]any{name}, args...)...)
 	}
 	say(out, "Placement %s, change %s: %s\n", v.Placement, v.Revisions(), cmp.Or(v.Phase, "no phase yet"))
 	line("Time:", "%s", v.Time.Format(time.RFC3339))
-	line("Cause:", "%s", v.Cause)
+	line("Cause:", "%s", v.CauseText())
+	printEdit(out, edit)
 	if v.By != "" {
 		line("By:", "%s", v.By)
 	}
@@ -69,6 +71,40 @@ func printChange(out io.Writer, v *changes.View, wide bool) error {
 		t.add(cell{"removed", red}, cell{name, plain})
 	}
 	return t.print(out, colourful(out))
+}
+
+// printEdit shows edited fields with their whole values.
+func printEdit(out io.Writer, edit []changes.FieldEdit) {
+	for i, field := range edit {
+		name := ""
+		if i == 0 {
+			name = "Edit:"
+		}
+		if line := field.Line(); !strings.Contains(line, "…") {
+			say(out, "  %-10s%s\n", name, line)
+			continue
+		}
+		say(out, "  %-10s%s:\n", name, field.Path)
+		printValue(out, "before", field.Before)
+		printValue(out, "after", field.After)
+	}
+}
+
+// printValue prints a value of an edited field as YAML.
+func printValue(out io.Writer, name string, value any) {
+	const indent = "              "
+	text, err := json.Marshal(value)
+	if err == nil {
+		text, err = yamlOf(text)
+	}
+	if value == nil || err != nil { // What was JSON can be written.
+		say(out, "%s%s: none\n", indent, name)
+		return
+	}
+	say(out, "%s%s:\n", indent, name)
+	for line := range strings.Lines(string(text)) {
+		say(out, "%s  %s\n", indent, strings.TrimSuffix(line, "\n"))
+	}
 }
 
 // maxShownClusters is how many added and how many removed clusters the normal form lists.

@@ -68,19 +68,19 @@ func TestHistoryTable(t *testing.T) {
 	}
 	for output, want := range map[string]string{
 		"table": `
-REVISION   AGE   PHASE       CAUSE                 BY       ADDED   REMOVED   APPROVER
-1          99m   Published   Placement: spec       bob      2       0         ann
+REVISION   AGE   PHASE       CAUSE                        BY       ADDED   REMOVED   APPROVER
+1          99m   Published   Placement: spec              bob      2       0         ann
 …                            records are missing
-3-7        93m   Published   Placement: spec       <none>   2       0         <none>
-8          92m   Rejected    Placement: spec       <none>   0       2         ann (rejected)
-9          91m   <none>      Placement: spec       <none>   0       2         <none>
+3-7        93m   Published   Placement: spec and 4 more   <none>   2       0         <none>
+8          92m   Rejected    Placement: spec              <none>   0       2         ann (rejected)
+9          91m   <none>      Placement: spec              <none>   0       2         <none>
 `, "wide": `
-REVISION   TIME                   PHASE       CAUSE                 BY       ADDED   REMOVED   APPROVER         SELECTED   PROFILE   COMMENT
-1          2026-01-01T10:21:00Z   Published   Placement: spec       bob      2       0         ann              2          <none>    go
+REVISION   TIME                   PHASE       CAUSE                        BY       ADDED   REMOVED   APPROVER         SELECTED   PROFILE   COMMENT
+1          2026-01-01T10:21:00Z   Published   Placement: spec              bob      2       0         ann              2          <none>    go
 …                                             records are missing
-3-7        2026-01-01T10:27:00Z   Published   Placement: spec       <none>   2       0         <none>           3          <none>    <none>
-8          2026-01-01T10:28:00Z   Rejected    Placement: spec       <none>   0       2         ann (rejected)   1          <none>    <none>
-9          2026-01-01T10:29:00Z   <none>      Placement: spec       <none>   0       2         <none>           1          <none>    <none>
+3-7        2026-01-01T10:27:00Z   Published   Placement: spec and 4 more   <none>   2       0         <none>           3          <none>    <none>
+8          2026-01-01T10:28:00Z   Rejected    Placement: spec              <none>   0       2         ann (rejected)   1          <none>    <none>
+9          2026-01-01T10:29:00Z   <none>      Placement: spec              <none>   0       2         <none>           1          <none>    <none>
 `, "yaml": `
 changes:
 - addedCount: 2
@@ -246,6 +246,53 @@ added    b
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestPrintEdit: one change has the whole edit, although its cause is cut.
+func TestPrintEdit(t *testing.T) {
+	before, pl := &v1alpha1.PlacementSpec{NumberOfClusters: new(int32(8))}, web()
+	pl.Spec.NumberOfClusters = new(int32(2))
+	pl.Spec.Predicates = fixture.Placement("shop", "web").Predicate(
+		fixture.MatchLabel("example.com/a-long-label-of-clusters-that-the-table-cuts", "yes")).Obj().Spec.Predicates
+	edit, err := changes.EditOf(before, &pl.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := record(t, 0, 4, "a", "b", berthv1alpha1.PhasePublished, func(r *berthv1alpha1.PlacementChange) {
+		r.Spec.Cause, r.Spec.Before = "Placement: "+edit.String(), edit.Before
+	})
+	var out bytes.Buffer
+	if err := (&historyOptions{}).printOne(&out, pl, changes.History{edited}, 4); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+Placement shop/web, change 4: Published
+  Time:     2026-01-01T10:24:00Z
+  Cause:    Placement: spec
+  Edit:     numberOfClusters: 8 → 2
+            predicates:
+              before: none
+              after:
+                - requiredClusterSelector:
+                    labelSelector:
+                      matchLabels:
+                        example.com/a-long-label-of-clusters-that-the-table-cuts: "yes"
+  Selected: 1
+  Added:    1
+  Removed:  1
+CHANGE    CLUSTER
+added     b
+removed   a
+`
+	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
+		t.Error(diff)
+	}
+	// An edit that no record has changed the field since.
+	pl.Spec.NumberOfClusters = new(int32(3))
+	out.Reset()
+	if err := (&historyOptions{}).printOne(&out, pl, changes.History{edited}, 4); err != nil || !strings.Contains(out.String(), "Cause:    Placement: numberOfClusters: 8 → 2, predicates: none → [") {
+		t.Errorf("%v: %s", err, &out)
 	}
 }
 

@@ -117,9 +117,6 @@ func (a *planner) updateGeneration() {
 	}
 }
 
-// causePlacement begins the cause of an attempt that an event of the Placement triggered.
-const causePlacement = "Placement: "
-
 // addEdit adds to a change what is known of the edit of the Placement that it follows: the spec
 // before, what changed, and who edited it. Clusters that it cannot keep leave without the edit.
 func (p *Plan) addEdit(c *changes.Change) {
@@ -127,16 +124,16 @@ func (p *Plan) addEdit(c *changes.Change) {
 	if c.PublishedGeneration != 0 && c.PublishedGeneration != c.Generation {
 		if edit := editOf(subject, c.PublishedGeneration); len(edit.Lines) > 0 {
 			c.Before = edit.Before
-			what := causePlacement + edit.String()
+			what := changes.CausePlacement + edit.String()
 			switch c.Cause {
-			case causePlacement + "spec", "start", "retry", "timer":
+			case changes.CausePlacement + "spec", "start", "retry", "timer":
 				c.Cause = what
 			default:
 				c.Cause += "; " + what
 			}
 		}
 		c.By, c.Comment = framework.Editor(subject.Placement)
-	} else if strings.HasPrefix(c.Cause, causePlacement) && c.Cause != causePlacement+"labels" {
+	} else if strings.HasPrefix(c.Cause, changes.CausePlacement) && c.Cause != changes.CausePlacement+"labels" {
 		c.By, c.Comment = framework.Editor(subject.Placement)
 	}
 }

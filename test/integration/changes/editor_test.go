@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,6 +54,19 @@ var _ = Describe("The editor of a Placement", func() {
 		Expect(editor()).To(Equal("ann"))
 		write(bob, `{"metadata": {"annotations": {"`+berthv1alpha1.PinnedRevisionAnnotation+`": null}}}`)
 		Expect(editor()).To(Equal("bob smith"))
+
+		By("other objects by which people act")
+		eviction := fixture.Eviction(ns, "broken", "web", "paris1").Obj()
+		eviction.UID, eviction.ResourceVersion = "", ""
+		policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-suspend"}}
+		policy.Spec.Placements, policy.Spec.Suspend = []string{"web"}, true
+		for _, object := range []client.Object{eviction, policy} {
+			object.SetAnnotations(map[string]string{berthv1alpha1.CommentAnnotation: "disk broken"})
+			Expect(bob.Create(ctx, object)).To(Succeed())
+			Expect(berthv1alpha1.EditText(object)).To(Equal(" by bob smith (disk broken)"))
+			Expect(eve.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"a": "b"}}}`)))).To(Succeed())
+			Expect(berthv1alpha1.EditText(object)).To(Equal(" by bob smith (disk broken)"))
+		}
 
 		By("what is no edit")
 		before := stamp()
