@@ -23,9 +23,13 @@ type Submitted struct {
 	Namespaces []metav1.Object
 }
 
+// maxExceeded is how many exceeded quotas the warnings name.
+const maxExceeded = 10
+
 // CheckQueuesFor is CheckQueues for a hub with these objects. It also returns an error if queues
-// with Placements could hold none, and a warning with the number of Placements for which no rule
-// finds a queue. userLabel is the key of the label that names a user; empty for the default.
+// with Placements could hold none, and warnings: with the number of Placements for which no rule
+// finds a queue, and about quotas that Placements exceed already. userLabel is the key of the label
+// that names a user; empty for the default.
 func CheckQueuesFor(text []byte, userLabel string, hub Submitted) (warnings []string, err error) {
 	if warnings, err = CheckQueues(text); err != nil {
 		return warnings, err
@@ -52,6 +56,12 @@ func CheckQueuesFor(text []byte, userLabel string, hub Submitted) (warnings []st
 	if effect.Unplaced > 0 {
 		warnings = append(warnings, tenancy.Bound(fmt.Sprintf("no rule finds a queue for %d of the %d Placements, so they get no cluster; the first is %s/%s: %s",
 			effect.Unplaced, effect.Placements, effect.First.Namespace, effect.First.Name, effect.Reason)))
+	}
+	for _, exceeded := range effect.Exceeded[:min(len(effect.Exceeded), maxExceeded)] {
+		warnings = append(warnings, tenancy.Bound(exceeded+": its Placements keep their clusters and get no more"))
+	}
+	if more := len(effect.Exceeded) - maxExceeded; more > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d more quotas are exceeded", more))
 	}
 	return warnings, effect.Blocked
 }

@@ -31,6 +31,9 @@ func TestCheckQueuesForAHub(t *testing.T) {
 		Pages:      []*v1alpha1.PlacementDecision{inQueue},
 	}
 	hub.Pages[0].OwnerReferences[0].UID = hub.Placements[0].UID
+	twice := inQueue.DeepCopy()
+	twice.Status.Decisions = append(twice.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: "c2"})
+	wide := Submitted{Placements: hub.Placements[:1], Pages: []*v1alpha1.PlacementDecision{twice}}
 	for name, tc := range map[string]struct {
 		body         string
 		hub          Submitted
@@ -59,6 +62,10 @@ func TestCheckQueuesForAHub(t *testing.T) {
 			body: "queues: [{name: dev}]\nplacementrules: [{name: tag, value: namespace.parentqueue}]",
 			hub: Submitted{Placements: hub.Placements[1:2], Namespaces: []metav1.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 				Name: "team", Annotations: map[string]string{"yunikorn.apache.org/parentqueue": "root.dev"}}}}},
+		},
+		"a quota that is exceeded": {
+			body: "queues: [{name: dev, maxapplications: 1, resources: {max: {clusters: 1}}}]\nplacementrules: [{name: fixed, value: root.dev}]", hub: wide,
+			wantWarnings: []string{"queue root.dev uses 2 of 1 clusters: its Placements keep their clusters and get no more"},
 		},
 		"no Placement": {body: "queues: [{name: dev}]"},
 		"invalid":      {body: "queues: [{name: a!}]", hub: hub, wantErr: "invalid queue name"},

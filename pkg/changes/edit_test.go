@@ -32,7 +32,7 @@ func TestEditOf(t *testing.T) {
 			Edit{Before: `{"numberOfClusters":null}`, Lines: []string{"numberOfClusters: none → 2"}}},
 		"a value in a list": {v1alpha1.PlacementSpec{Predicates: matching("prod")}, v1alpha1.PlacementSpec{Predicates: matching("dev")}, Edit{
 			Before: `{"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"env":"prod"}}}}]}`,
-			Lines: []string{"predicates[0].requiredClusterSelector.labelSelector.matchLabels.env: prod → dev"}}},
+			Lines:  []string{"predicates[0].requiredClusterSelector.labelSelector.matchLabels.env: prod → dev"}}},
 		"a list": {v1alpha1.PlacementSpec{ClusterSets: []string{"a"}}, v1alpha1.PlacementSpec{ClusterSets: []string{"a", "b"}},
 			Edit{Before: `{"clusterSets":["a"]}`, Lines: []string{`clusterSets: ["a"] → ["a","b"]`}}},
 		"too large to keep": {v1alpha1.PlacementSpec{ClusterSets: long}, v1alpha1.PlacementSpec{},

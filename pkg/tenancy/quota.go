@@ -1,6 +1,7 @@
 package tenancy
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -109,6 +110,28 @@ func (t *Tree) Remaining(members *Members, queue, user string, groups []string) 
 		free.apply(tmpl.Quota, scope{queue: queue, used: members.at(queue).total})
 	}
 	return free
+}
+
+// Exceeded describes the quotas of configured queues that the members exceed, such as "queue root.a
+// uses 73 of 10 clusters".
+func (t *Tree) Exceeded(members *Members) (exceeded []string) {
+	return t.root.exceeded(members)
+}
+
+func (q *Queue) exceeded(members *Members) (exceeded []string) {
+	used := members.at(q.Name).total
+	for _, of := range []struct {
+		used, quota int64
+		what        string
+	}{{used.Applications, q.Quota.Applications, "Placements"}, {used.Clusters, q.Quota.Clusters, "clusters"}} {
+		if of.quota < Unlimited && of.used > of.quota {
+			exceeded = append(exceeded, fmt.Sprintf("queue %s uses %d of %d %s", Cut(q.Name), of.used, of.quota, of.what))
+		}
+	}
+	for _, child := range q.Children {
+		exceeded = append(exceeded, child.exceeded(members)...)
+	}
+	return exceeded
 }
 
 // applyLimits applies the limits of one level. A user's limit is for that user alone. A group's

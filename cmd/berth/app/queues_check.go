@@ -37,12 +37,23 @@ check prints the tree of queues with their access lists, cluster sets, quotas an
 error with its line. Warnings go to standard error: about legal settings without effect, and about Placements for which no rule finds a
 queue. These get no cluster.
 
-With --kubeconfig or --context, check reads the Placements of that hub, and with --placements those in files. It counts them, and refuses a
-configuration under which queues with Placements could hold none. Without either, check needs no hub and knows no Placement: it warns if a
+With --kubeconfig or --context, check reads the Placements of that hub, and with --placements those in files. It counts them, warns of quotas
+that they exceed, and refuses a configuration under which queues with Placements could hold none. Without either, check needs no hub and knows no Placement: it warns if a
 Placement of the user nobody, which requests no queue, would get none.`,
 		Example: `  berth queues check -f queues.yaml
   berth queues check -f queues.yaml --kubeconfig hub.kubeconfig
-  berth queues check -f queues.yaml --placements samples/`,
+  berth queues check -f queues.yaml --placements samples/
+  berth queues check -f - <<EOF
+  partitions:
+  - name: default
+    queues:
+    - name: team-search
+      maxapplications: 20                      # Placements
+      resources: {max: {clusters: 10}}         # of all Placements together
+      properties: {clustersets: "prod,staging"}
+    placementrules:
+    - {name: tag, value: namespace, create: true}
+  EOF`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}

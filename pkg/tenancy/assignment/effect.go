@@ -13,6 +13,8 @@ type Effect struct {
 	Unplaced int
 	First    Key
 	Reason   string
+	// Exceeded describes the quotas that the Placements exceed already.
+	Exceeded []string
 	// Blocked is not nil if queues of Placements can hold none.
 	Blocked error
 }
@@ -27,6 +29,7 @@ func (a *Assignments) Effect() (e Effect) {
 	}
 	a.assignPending()
 	e.Placements, e.Blocked = len(a.placements), a.blocked(a.config.Tree)
+	e.Exceeded = a.config.Tree.Exceeded(a.members)
 	for _, key := range slices.SortedFunc(maps.Keys(a.placements), compareKeys) {
 		s := a.placements[key]
 		if s.admitted || s.admission.Reason != ReasonNoRuleMatched {

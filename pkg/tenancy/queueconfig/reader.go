@@ -158,7 +158,7 @@ func (r *reader) mapping(n *yaml.Node, path string, legal fields) {
 		at := join(path, tenancy.Cut(key.Value))
 		read, ok := legal[key.Value]
 		if !ok {
-			r.failf(key, at, "unknown field")
+			r.failf(key, at, "unknown field%s", legal.hint(key.Value))
 			r.spend(key, path, 1, 0)
 			return
 		}
