@@ -68,6 +68,14 @@ func (h *servedHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // a client that went away
 }
 
+// verb is the RBAC verb of a request for a resource, or an object with its name.
+func verb(method string, rest []string) string {
+	if method == http.MethodGet && len(rest) == 1 {
+		return "list"
+	}
+	return map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPatch: "patch", http.MethodPut: "update", http.MethodDelete: "delete"}[method]
+}
+
 func (h *servedHub) answer(r *http.Request) (answer any, code int) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
@@ -91,7 +99,7 @@ func (h *servedHub) answer(r *http.Request) (answer any, code int) {
 		namespace, rest = rest[1], rest[2:]
 	}
 	if h.forbidden[rest[0]] {
-		return status(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("User \"dev\" cannot list resource %q", rest[0])), http.StatusForbidden
+		return status(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("User \"dev\" cannot %s resource %q in API group %q in the namespace %q", verb(r.Method, rest), rest[0], parts[1], namespace)), http.StatusForbidden
 	}
 	switch {
 	case rest[0] == "selfsubjectreviews":

@@ -158,7 +158,7 @@ func Run(root *cobra.Command, args []string) int {
 		return result.code
 	}
 	// The indent keeps further lines of a message from looking like separate messages.
-	message := strings.ReplaceAll(err.Error(), "\n", "\n  ")
+	message := strings.ReplaceAll(withRoles(err.Error()), "\n", "\n  ")
 	if failed := (*failure)(nil); errors.As(err, &failed) {
 		cmd.PrintErrf("%s: %s\n", root.DisplayName(), message)
 		return exitFailure

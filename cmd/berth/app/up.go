@@ -49,7 +49,7 @@ func newUpCommand(plugins framework.Registry) *cobra.Command {
 		Short: "Run a hub and the controller on this machine",
 		Long: `Run a hub and the controller on this machine.
 
-up needs Linux or macOS. It starts etcd and kube-apiserver, installs the CRDs and runs the controller, until Ctrl-C stops all of them. It listens on loopback
+up needs Linux or macOS. It starts etcd and kube-apiserver, installs the CRDs and roles and runs the controller, until Ctrl-C stops all of them. It listens on loopback
 addresses only. All data is in the data directory: a later start with the same directory continues with it, and does not change samples that exist. To start
 afresh, stop the hub and delete the directory: rm -rf .berth`,
 		Example: `  berth up --samples`,
@@ -188,6 +188,9 @@ func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Write
 		return err
 	}
 	if err := installCRDs(ctx, hub.Config(), out); err != nil {
+		return err
+	}
+	if err := install.Roles(ctx, hub.Config()); err != nil {
 		return err
 	}
 	return install.AdmissionPolicies(ctx, hub.Config())

@@ -80,6 +80,11 @@ var _ = Describe("The local hub", Ordered, func() {
 		Expect(versions[0][1]).To(Equal(versions[1][1]), "kubectl is not of the hub's version")
 	})
 
+	It("has the roles for people", func(ctx SpecContext) {
+		kubectl := testhub.Connect(filepath.Join(dataDir, "kubeconfig")).Kubectl
+		kubectl(ctx, "get", "clusterrole", "berth-viewer", "berth-editor", "berth-approver", "berth-evictor", "berth-disruption-policy-editor")
+	})
+
 	It("accepts config/default from kubectl, server-side and not, again and again", func(ctx SpecContext) {
 		kubectl := testhub.Connect(filepath.Join(dataDir, "kubeconfig")).Kubectl
 		manifests := filepath.Join("..", "..", "..", "config", "default")
