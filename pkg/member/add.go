@@ -26,6 +26,8 @@ type Addition struct {
 	DryRun bool
 	// Name is that of the ManagedCluster, Set that of its ManagedClusterSet; empty for none.
 	Name, Set string
+	// Labels are further labels of the ManagedCluster.
+	Labels map[string]string
 	// Namespace is that of the reporter's Secrets.
 	Namespace string
 	// Kubeconfig is the path of the member's kubeconfig, Context the name of one of its contexts;
@@ -149,7 +151,12 @@ func (a *Addition) write(ctx context.Context, hub client.Client, kubeconfig []by
 		created[namespace] = what == controllerutil.OperationResultCreated
 	}
 	cluster := &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
-	if _, err := ensure("ManagedCluster "+a.Name, cluster, func() error { return a.joinSet(cluster) }); err != nil {
+	if _, err := ensure("ManagedCluster "+a.Name, cluster, func() error {
+		for key, value := range a.Labels {
+			metav1.SetMetaDataLabel(&cluster.ObjectMeta, key, value)
+		}
+		return a.joinSet(cluster)
+	}); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("Secret %s/%s", a.Namespace, a.Name)

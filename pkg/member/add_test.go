@@ -43,6 +43,11 @@ func TestAdd(t *testing.T) {
 			hub:  []client.Object{fixture.Set("eu"), fixture.Cluster("paris").Label("a", "b").Obj(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "paris"}}},
 			want: []string{"Namespace paris unchanged", "Namespace fleet created", "ManagedCluster paris updated", "Secret fleet/paris created"},
 		},
+		"labels": {
+			hub:    []client.Object{fixture.Set("eu"), fixture.Cluster("paris").Set("eu").Label("region", "us").Obj()},
+			change: func(a *Addition) { a.Labels = map[string]string{"region": "eu"} },
+			want:   []string{"Namespace paris created", "Namespace fleet created", "ManagedCluster paris updated", "Secret fleet/paris created"},
+		},
 		"another name":     {change: func(a *Addition) { a.Name = "a.b" }, wantErr: `NAME: "a.b" cannot be the name of a cluster`},
 		"no such set":      {wantErr: "there is no ManagedClusterSet eu"},
 		"a set by labels":  {hub: []client.Object{labelled}, wantErr: "ManagedClusterSet eu: spec.clusterSelector.selectorType: "},

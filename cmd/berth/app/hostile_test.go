@@ -216,7 +216,7 @@ func TestHostileText(t *testing.T) {
 	words := map[string][][]string{
 		"":                {{hostile}, {"--" + hostile}, {"help", hostile}, {"__complete", "explain", ""}, {"__complete", "top", "--context", ""}, {"__complete", "explain", "--cluster", ""}},
 		"approve":         {{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {"web", "-y", "-o", "json"}, {"web", "-y", "-o", "yaml"}, {"web", "-y", "--revision", hostile}, {"web", "-y", "--comment", hostile}, {hostile}, {"-A", "-y"}},
-		"add-cluster":     {{hostile, "--member-kubeconfig", kubeconfig}, {"plain", "--member-kubeconfig", hostile}, {"plain", "--member-kubeconfig", kubeconfig, "--set", hostile}, {"plain", "--member-kubeconfig", kubeconfig, "--members-from-secrets", hostile}, {"plain", "--member-kubeconfig", kubeconfig, "--member-context", hostile}},
+		"add-cluster":     {{hostile, "--member-kubeconfig", kubeconfig}, {"plain", "--member-kubeconfig", hostile}, {"plain", "--member-kubeconfig", kubeconfig, "--set", hostile}, {"plain", "--member-kubeconfig", kubeconfig, "--members-from-secrets", hostile}, {"plain", "--member-kubeconfig", kubeconfig, "--member-context", hostile}, {"plain", "--member-kubeconfig", kubeconfig, "--label", hostile}},
 		"argocd-clusters": {{}, {"--argocd-namespace", hostile}, {hostile}},
 		"controller":      {{"--config", hostile}, {"--queue-config", hostile}, {hostile}},
 		"diff":            {{"--label", onHub + ":a=b"}, {"--remove", "cluster/" + onHub}, {"--remove", "cluster/" + onHub, "-o", "wide"}, {"--remove", "cluster/" + onHub, "-o", "json"}, {"--remove", "cluster/" + onHub, "-o", "yaml"}, {"--taint", hostile}},
