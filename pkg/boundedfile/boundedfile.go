@@ -18,7 +18,7 @@ func Open(path string, pipes bool) (*os.File, error) {
 		switch mode := info.Mode(); {
 		case mode&fs.ModeNamedPipe != 0 && pipes:
 		case mode&fs.ModeNamedPipe != 0:
-			return nil, fmt.Errorf("%s is a named pipe, not a file: to read a pipe, use -f - and redirect standard input", path)
+			return nil, fmt.Errorf("%s is a named pipe, not a file", path)
 		case mode&fs.ModeSocket != 0:
 			return nil, fmt.Errorf("%s is a socket, not a file", path)
 		case mode.IsDir():

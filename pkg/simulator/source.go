@@ -60,7 +60,7 @@ func (s *sources) all(paths []string) error {
 		if info.IsDir() {
 			err = s.folder(path)
 		} else {
-			err = s.file(path)
+			err = s.file(path, true)
 		}
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *sources) folder(folder string) error {
 			s.notRead.files = append(s.notRead.files, entry.Name())
 			return nil
 		}
-		return s.file(path)
+		return s.file(path, false)
 	})
 }
 
@@ -109,8 +109,9 @@ func hasObjects(path string) bool {
 	return false
 }
 
-func (s *sources) file(path string) error {
-	file, err := boundedfile.Open(path, false)
+// file reads a file, or a named pipe, such as <(command) in a shell, if pipes is true.
+func (s *sources) file(path string, pipes bool) error {
+	file, err := boundedfile.Open(path, pipes)
 	if err != nil {
 		return fmt.Errorf("reading input: %w", err)
 	}

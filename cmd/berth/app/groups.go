@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -46,8 +47,20 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], root.CommandPath(), didYouMean(root.SuggestionsFor(args[0])))
 }
 
-// unknownFlag adds similar flags to the error of an unknown one.
-func unknownFlag(cmd *cobra.Command, err error) error {
+// valueForms are what the values of flags of a type must be.
+var valueForms = map[string]string{
+	"bool": "true or false", "int": "a whole number", "int32": "a whole number", "int64": "a whole number", "duration": "a duration such as 12h or 30m",
+}
+
+// flagError says what the value of a flag must be, and adds similar flags to the error of an
+// unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+		if form := valueForms[invalid.GetFlag().Value.Type()]; form != "" {
+			return fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), form)
+		}
+		return err
+	}
 	name, isUnknown := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !isUnknown {
 		return err

@@ -33,11 +33,14 @@ func TestEveryCommandHasAGroup(t *testing.T) {
 // TestDidYouMean: an unknown command or flag names similar ones, in one line.
 func TestDidYouMean(t *testing.T) {
 	for line, want := range map[string]string{
-		"statsu":             `unknown command "statsu" for "berth"; did you mean status?`,
-		"nonsense":           `unknown command "nonsense" for "berth"`,
-		"explain --namspace": "unknown flag: --namspace; did you mean --namespace?",
-		"explain --xyz":      "unknown flag: --xyz",
-		"explain -n":         "flag needs an argument: 'n' in -n",
+		"statsu":               `unknown command "statsu" for "berth"; did you mean status?`,
+		"nonsense":             `unknown command "nonsense" for "berth"`,
+		"explain --namspace":   "unknown flag: --namspace; did you mean --namespace?",
+		"history --revision x": `--revision: "x" is not a whole number`,
+		"history --since 3x":   `--since: "3x" is not a duration such as 12h or 30m`,
+		"status -w=x":          `--watch: "x" is not true or false`,
+		"explain --xyz":        "unknown flag: --xyz",
+		"explain -n":           "flag needs an argument: 'n' in -n",
 	} {
 		root := NewCommand()
 		root.SetArgs(strings.Fields(line))

@@ -131,13 +131,14 @@ func TestUses(t *testing.T) {
 		*fixture.Cluster("a").Allocatable("cpu", "2").Allocatable("memory", "8Gi").Obj(),
 		*fixture.Cluster("b").OnlyAllocatable("cpu", "1500m").Obj(),
 		*fixture.Cluster("c").Obj(),
+		*fixture.Cluster("d").Taint(v1alpha1.ManagedClusterTaintUnreachable, "", v1alpha1.TaintEffectNoSelect).Obj(),
 	}
 	pages := []*v1alpha1.PlacementDecision{
 		fixture.Page("ns", "p-1").Of("p").Lists("b", "c", "gone").Obj(),
 		fixture.Page("ns", "p-2").Of("p").Lists("b").Obj(),
 		fixture.Page("ns", "q").Of("q").Lists("b").Obj(),
 	}
-	for order, want := range map[string]string{"name": "abc", "decisions": "bca", "cpu": "abc", "memory": "abc"} {
+	for order, want := range map[string]string{"name": "dabc", "decisions": "dbca", "cpu": "dabc", "memory": "dabc"} {
 		uses := usesOf(clusters, pages, sortOrders[order])
 		got := ""
 		for _, use := range uses {
@@ -148,7 +149,10 @@ func TestUses(t *testing.T) {
 		}
 	}
 	uses := usesOf(clusters, pages, sortOrders["name"])
-	for i, want := range []string{"0 [] 2000m 100% 8192Mi 100%", "3 [ns/p ns/q] 1500m <unknown> <unknown> <unknown>", "1 [ns/p] <unknown> <unknown> <unknown> <unknown>"} {
+	if uses[0].Available || !uses[1].Available {
+		t.Errorf("available: %t, %t", uses[0].Available, uses[1].Available)
+	}
+	for i, want := range []string{"0 [] <unknown> <unknown> <unknown> <unknown>", "0 [] 2000m 100% 8192Mi 100%", "3 [ns/p ns/q] 1500m <unknown> <unknown> <unknown>", "1 [ns/p] <unknown> <unknown> <unknown> <unknown>"} {
 		cpu, cpuShare := allocatableText(uses[i], v1alpha1.ResourceCPU)
 		memory, memoryShare := allocatableText(uses[i], v1alpha1.ResourceMemory)
 		if got := fmt.Sprint(uses[i].Decisions, uses[i].UsedBy, " ", cpu, " ", cpuShare, " ", memory, " ", memoryShare); got != want {

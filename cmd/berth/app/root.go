@@ -129,7 +129,7 @@ func newRoot(o options, use, short string) *cobra.Command {
 		SilenceUsage:       true,
 		DisableSuggestions: true,
 	}
-	root.SetFlagErrorFunc(unknownFlag)
+	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(usage)
 	return root
 }

@@ -29,6 +29,8 @@ type topOptions struct {
 type clusterUse struct {
 	Name       string `json:"name"`
 	ClusterSet string `json:"clusterSet,omitempty"`
+	// Available is false if a taint says that the cluster is unavailable or unreachable.
+	Available bool `json:"available"`
 	// Decisions counts the entries that name the cluster on published pages.
 	Decisions   int                   `json:"decisions"`
 	Allocatable v1alpha1.ResourceList `json:"allocatable,omitempty"`
@@ -60,7 +62,8 @@ func newTopCommand() *cobra.Command {
 		Long: `Show clusters by number of decisions, with their resources and the Placements that use them.
 
 DECISIONS is the number of entries for the cluster in the published decisions of all Placements. ALLOCATABLE are the
-amounts that the cluster reports as allocatable, with their share of its capacity, not what is in use. USED BY lists the Placements that select the cluster.`,
+amounts that the cluster reports as allocatable, with their share of its capacity, not what is in use. Unavailable
+clusters come first.`,
 		Example: `  berth top
   berth top --sort-by memory -l region=eu -o wide`,
 		Args:              noArguments,
@@ -111,14 +114,15 @@ func (o *topOptions) read(ctx context.Context) ([]*clusterUse, error) {
 	return usesOf(clusters.Items, pages, sortOrders[o.sortBy]), nil
 }
 
-// usesOf counts the decisions on published pages, and sorts the clusters by order, then by name.
+// usesOf counts the decisions on published pages, and sorts the clusters: the unavailable first,
+// then by order, then by name.
 func usesOf(clusters []v1alpha1.ManagedCluster, pages []*v1alpha1.PlacementDecision, order func(a, b *clusterUse) int) []*clusterUse {
 	byName := map[string]*clusterUse{}
 	uses := make([]*clusterUse, len(clusters))
 	for i := range clusters {
 		c := &clusters[i]
 		uses[i] = &clusterUse{
-			Name: c.Name, ClusterSet: c.Labels[v1alpha1.ClusterSetLabel], UsedBy: []string{},
+			Name: c.Name, ClusterSet: c.Labels[v1alpha1.ClusterSetLabel], Available: !c.Unavailable(), UsedBy: []string{},
 			Allocatable: c.Status.Allocatable, Capacity: c.Status.Capacity, Taints: c.Spec.Taints,
 		}
 		byName[c.Name] = uses[i]
@@ -137,7 +141,9 @@ func usesOf(clusters []v1alpha1.ManagedCluster, pages []*v1alpha1.PlacementDecis
 		slices.Sort(use.UsedBy)
 		use.UsedBy = slices.Compact(use.UsedBy)
 	}
-	slices.SortFunc(uses, func(a, b *clusterUse) int { return cmp.Or(order(a, b), strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(uses, func(a, b *clusterUse) int {
+		return cmp.Or(boolOrder(a.Available)-boolOrder(b.Available), order(a, b), strings.Compare(a.Name, b.Name))
+	})
 	return uses
 }
 
@@ -150,12 +156,12 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 		err := say(out, "No clusters found.\n")
 		return err
 	}
-	t := &table{heading: []string{"CLUSTER", "DECISIONS", "ALLOCATABLE CPU", "OF CAPACITY", "ALLOCATABLE MEMORY", "OF CAPACITY", "USED BY"}, whole: wide}
+	t := &table{heading: []string{"CLUSTER", "AVAILABLE", "DECISIONS", "ALLOCATABLE CPU", "OF CAPACITY", "ALLOCATABLE MEMORY", "OF CAPACITY", "USED BY"}, whole: wide}
 	if wide {
 		t.heading = slices.Insert(t.heading, 1, "SET", "TAINTS")
 	}
 	for _, use := range uses {
-		row := []cell{{text: use.Name}, {text: fmt.Sprint(use.Decisions)}}
+		row := []cell{{text: use.Name}, availableCell(use), {text: fmt.Sprint(use.Decisions)}}
 		for _, name := range []v1alpha1.ResourceName{v1alpha1.ResourceCPU, v1alpha1.ResourceMemory} {
 			amount, share := allocatableText(use, name)
 			row = append(row, cell{text: amount}, cell{text: share})
@@ -166,7 +172,22 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 		}
 		t.add(row...)
 	}
-	return t.print(out, false)
+	return t.print(out, colourful(out))
+}
+
+// boolOrder sorts false before true.
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func availableCell(use *clusterUse) cell {
+	if use.Available {
+		return cell{text: "True"}
+	}
+	return cell{"False", red}
 }
 
 // allocatableText returns the allocatable amount of a cluster, in the units of kubectl top, and its
