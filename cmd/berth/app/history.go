@@ -200,7 +200,7 @@ type historyTable struct {
 
 func newHistoryTable(wide bool) *historyTable {
 	t := &historyTable{wide: wide}
-	t.whole = wide
+	t.whole, t.optional = wide, []string{"REMOVED", "ADDED", "APPROVER", "BY"}
 	t.heading = []string{"REVISION", "AGE", "PHASE", "CAUSE", "BY", "ADDED", "REMOVED", "APPROVER"}
 	if wide {
 		t.heading = append(slices.Replace(t.heading, 1, 2, "TIME"), "SELECTED", "PROFILE", "COMMENT")

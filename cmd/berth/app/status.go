@@ -254,6 +254,7 @@ func (s *placementStatus) print(out io.Writer, wide bool) error {
 // statusTable has a line for each Placement. The wide form adds messages.
 func statusTable(statuses []*placementStatus, wide bool, now time.Time) *table {
 	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "STATE", "WANTED", "SELECTED", "REASON", "CHANGE", "ADDED", "REMOVED", "SINCE"}, whole: wide}
+	t.optional = []string{"ADDED", "REMOVED", "SINCE", "CHANGE"}
 	if wide {
 		t.heading = append(t.heading, "MESSAGE")
 	}

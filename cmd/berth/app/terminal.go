@@ -35,6 +35,9 @@ type table struct {
 	indent  string
 	heading []string
 	rows    [][]cell
+	// optional are the headings of columns that a narrow terminal leaves out, the least important
+	// first.
+	optional []string
 	// whole is true if the user asked for all there is: then a terminal is no reason to leave out
 	// anything.
 	whole bool
@@ -48,6 +51,8 @@ const (
 	columnGap = 3
 	minColumn = 6
 	minText   = 10
+	// readableText is the width to which optional columns are left out, before others are cut more.
+	readableText = 24
 )
 
 // print prints the table. On a terminal it leaves out empty columns and fits the others into the
@@ -66,7 +71,7 @@ func (t *table) print(out io.Writer, colours bool) error {
 		rows = append(rows, escaped)
 	}
 	if width := terminalWidth(out); width > 0 && !t.whole {
-		rows = withoutEmpty(rows)
+		rows = withoutOptional(withoutEmpty(rows), t.optional, width-len(t.indent))
 		fit(rows, width-len(t.indent))
 	}
 	widths := widthsOf(rows)
@@ -104,38 +109,68 @@ func widthsOf(rows [][]cell) []int {
 
 // withoutEmpty removes the columns that have no value in any row, but not the first column.
 func withoutEmpty(rows [][]cell) [][]cell {
+	return without(rows, func(column int) bool {
+		return len(rows) > 1 && column > 0 && !slices.ContainsFunc(rows[1:], func(row []cell) bool {
+			return !slices.Contains([]string{"", "-", none}, row[column].text)
+		})
+	})
+}
+
+// withoutOptional removes columns with these headings, in this order, until texts of readableText
+// fit into the width.
+func withoutOptional(rows [][]cell, optional []string, width int) [][]cell {
+	for _, heading := range optional {
+		widths := widthsOf(rows)
+		for i, w := range widths {
+			if cuttable(rows[0][i].text) {
+				widths[i] = min(w, max(readableText, utf8.RuneCountInString(rows[0][i].text)))
+			}
+		}
+		if lineWidth(widths) <= width {
+			break
+		}
+		rows = without(rows, func(column int) bool { return rows[0][column].text == heading })
+	}
+	return rows
+}
+
+// without removes columns.
+func without(rows [][]cell, removed func(column int) bool) [][]cell {
 	kept := make([][]cell, len(rows))
 	for i := range rows[0] {
-		empty := len(rows) > 1 && i > 0
-		for _, row := range rows[1:] {
-			empty = empty && slices.Contains([]string{"", "-", none}, row[i].text)
+		if removed(i) {
+			continue
 		}
 		for at, row := range rows {
-			if !empty {
-				kept[at] = append(kept[at], row[i])
-			}
+			kept[at] = append(kept[at], row[i])
 		}
 	}
 	return kept
 }
 
+// lineWidth is the width of a line with columns of these widths.
+func lineWidth(widths []int) (width int) {
+	for i, w := range widths {
+		if width += w; i < len(widths)-1 {
+			width += max(minColumn-w, columnGap)
+		}
+	}
+	return width
+}
+
 // names are the headings of columns that are never cut, because users copy what they have.
 var names = []string{"NAMESPACE", "PLACEMENT", "CLUSTER"}
+
+func cuttable(heading string) bool { return !slices.Contains(names, heading) }
 
 // fit cuts the longest texts until the lines are no longer than width, if that is possible. Those
 // are the least important: reasons and lists.
 func fit(rows [][]cell, width int) {
 	widths := widthsOf(rows)
-	over := -width
-	for i, w := range widths {
-		if over += w; i < len(widths)-1 {
-			over += max(minColumn-w, columnGap)
-		}
-	}
-	for ; over > 0; over-- {
+	for over := lineWidth(widths) - width; over > 0; over-- {
 		longest := -1
 		for i, w := range widths {
-			if w > max(minText, utf8.RuneCountInString(rows[0][i].text)) && !slices.Contains(names, rows[0][i].text) && (longest < 0 || w >= widths[longest]) {
+			if w > max(minText, utf8.RuneCountInString(rows[0][i].text)) && cuttable(rows[0][i].text) && (longest < 0 || w >= widths[longest]) {
 				longest = i
 			}
 		}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -89,8 +90,9 @@ func TestTableFitsTheTerminal(t *testing.T) {
 			if err := list.print(terminal, false); err != nil {
 				t.Fatal(err)
 			}
-			part := make([]byte, 4096)
-			n, err := screen.Read(part)
+			// A terminal passes on each line by itself.
+			part := make([]byte, len(tc.want)+strings.Count(tc.want, "\n"))
+			n, err := io.ReadFull(screen, part)
 			if got := strings.ReplaceAll(string(part[:n]), "\r\n", "\n"); err != nil || got != tc.want {
 				t.Errorf("%v, got\n%s\nwant\n%s", err, got, tc.want)
 			}

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
 // screen passes on what is printed, piece by piece.
@@ -92,5 +96,31 @@ func TestTableOnATerminal(t *testing.T) {
 				t.Errorf("prints\n%q, want\n%q", out.String(), want)
 			}
 		})
+	}
+}
+
+// TestOptionalColumns: a narrow terminal leaves out the least important columns before it cuts
+// texts to what cannot be read.
+func TestOptionalColumns(t *testing.T) {
+	all := statusTable([]*placementStatus{statusOf(changes.StateInput{Placement: stated("web", 3, "PlacementSatisfied=False NoManagedClusterSetBindings")})}, false, time.Now())
+	heading := make([]cell, len(all.heading))
+	for i, text := range all.heading {
+		heading[i].text = text
+	}
+	for width, want := range map[int]string{
+		200: "NAMESPACE PLACEMENT STATE WANTED SELECTED REASON CHANGE ADDED REMOVED SINCE",
+		110: "NAMESPACE PLACEMENT STATE WANTED SELECTED REASON CHANGE REMOVED SINCE",
+		100: "NAMESPACE PLACEMENT STATE WANTED SELECTED REASON CHANGE SINCE",
+		80:  "NAMESPACE PLACEMENT STATE WANTED SELECTED REASON",
+		20:  "NAMESPACE PLACEMENT STATE WANTED SELECTED REASON",
+	} {
+		rows := withoutOptional(append([][]cell{heading}, all.rows...), all.optional, width)
+		var got []string
+		for _, c := range rows[0] {
+			got = append(got, c.text)
+		}
+		if strings.Join(got, " ") != want || len(rows[1]) != len(got) {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
 	}
 }

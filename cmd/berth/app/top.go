@@ -157,6 +157,7 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 		return err
 	}
 	t := &table{heading: []string{"CLUSTER", "AVAILABLE", "DECISIONS", "ALLOCATABLE CPU", "OF CAPACITY", "ALLOCATABLE MEMORY", "OF CAPACITY", "USED BY"}, whole: wide}
+	t.optional = []string{"OF CAPACITY", "ALLOCATABLE MEMORY", "ALLOCATABLE CPU"}
 	if wide {
 		t.heading = slices.Insert(t.heading, 1, "SET", "TAINTS")
 	}
