@@ -115,7 +115,7 @@ var checks = map[string]func(ctx context.Context){
 		}
 		Expect(add("paris")).To(HavePrefix("Namespace paris unchanged\nNamespace members unchanged\nManagedCluster paris unchanged\nSecret members/paris unchanged\n"))
 		Expect(add("lyon --set default --dry-run")).To(Equal("Namespace lyon created (dry run)\nNamespace members unchanged (dry run)\n" +
-			"ManagedCluster lyon created (dry run)\nSecret members/lyon created (dry run)\n"))
+			"ManagedCluster lyon created (dry run)\nSecret members/lyon created (dry run)\nNo Placement uses the set default.\n"))
 		Expect(add("lyon --set nobody")).To(Equal("exit status 1: berth: there is no ManagedClusterSet nobody: create it first\n"))
 		Expect(add("lyon --as eve")).To(HavePrefix("exit status 1: berth: "))
 		Expect(hub.Kubectl(ctx, "get", "managedclusters", "-o", "name")).NotTo(ContainSubstring("lyon"))

@@ -19,8 +19,8 @@ var _ = Describe("top, explain and completion", func() {
 		held(ctx, pl, 1)
 		got := run(ctx, "", "top")
 		Expect(got.code).To(Equal(same), got.err)
-		Expect(strings.ReplaceAll(got.out, string(t), "T")).To(MatchRegexp(`^CLUSTER +DECISIONS .*\n` +
-			`T-1 +2 .* 2: T/all T/web\nT-2 +1 .* 1: T/all\nT-3 +1 .* 1: T/all\n$`))
+		Expect(strings.ReplaceAll(got.out, string(t), "T")).To(MatchRegexp(`^CLUSTER +AVAILABLE +DECISIONS .*\n` +
+			`T-1 +True +2 .* 2: T/all T/web\nT-2 +True +1 .* 1: T/all\nT-3 +True +1 .* 1: T/all\n$`))
 		Expect(run(ctx, "", "top", "-l", "gpu=false").out).To(Equal("No clusters found.\n"))
 		Expect(run(ctx, "", "top", "--sort-by", "name", "-o", "yaml").out).To(ContainSubstring("name: " + t.name(1)))
 

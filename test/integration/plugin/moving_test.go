@@ -185,7 +185,7 @@ var _ = Describe("A page that does not count as published", func() {
 		first := clustersOf(ctx, pl)[0]
 		decisions := func(cluster string) string {
 			row := regexp.MustCompile(`(?m)^` + cluster + ` .*$`).FindString(run(ctx, "", "top").out)
-			return strings.Fields(row)[1]
+			return strings.Fields(row)[2]
 		}
 
 		By("listing another cluster on a page of a ConfigMap")
