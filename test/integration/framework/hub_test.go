@@ -183,13 +183,13 @@ func recordsOf(ctx context.Context, pl *v1alpha1.Placement) changes.History {
 	return changes.HistoryOf(testhub.Must(testhub.Get(ctx, hub, pl)), all)
 }
 
-// deadline reads from a condition until when a plugin holds the change.
+// deadline reads from a condition when the change expires that a plugin holds.
 func deadline(text, plugin string) time.Time {
 	GinkgoHelper()
-	_, rest, found := strings.Cut(text, plugin+" until ")
+	_, rest, _ := strings.Cut(text, plugin+": ")
+	_, rest, found := strings.Cut(rest, "(expires ")
 	Expect(found).To(BeTrue(), text)
-	rest, _, _ = strings.Cut(rest, ": ")
-	at, err := time.Parse(time.RFC3339, rest)
+	at, err := time.Parse(time.RFC3339, rest[:strings.IndexAny(rest, " )")])
 	Expect(err).NotTo(HaveOccurred())
 	return at
 }
