@@ -128,7 +128,7 @@ func (p *Plan) Message() string {
 	case Expired:
 		switch {
 		case p.Change.Approved:
-			return p.describe() + " is approved, and was not permitted in time by " + holdText(p.Holds) + ". The published decision stays"
+			return p.describe() + " is approved, and was not permitted in time by " + p.holdText() + ". The published decision stays"
 		case len(p.Holds) > 0 && len(p.stillHeldBy) == len(p.Holds):
 			return p.describe() + " was not permitted in time" + p.endedHint()
 		}
