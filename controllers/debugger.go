@@ -220,7 +220,7 @@ func (h *debugHandler) decide(ctx context.Context, q explanation.Question) (*exp
 	}
 	began := time.Now()
 	for {
-		a := h.explainer.Explain(ctx, q)
+		a := h.explainer.Explain(ctx, &q)
 		if a.Retry == 0 {
 			explanationSeconds.WithLabelValues("Debugger", resultOf(&a)).Observe(time.Since(began).Seconds())
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,10 +59,9 @@ type ExplanationReconciler struct {
 
 // explainedNamespace is the state of a namespace with PlacementExplanations.
 type explainedNamespace struct {
-	// begun is the PlacementExplanation that is being decided, and placement the key of its data in
-	// the engine.
-	begun     types.UID
-	placement types.NamespacedName
+	// begun is the PlacementExplanation that is being decided, and question what it asks.
+	begun    types.UID
+	question explanation.Question
 	// since is when its first cycle began.
 	since time.Time
 	// done are answered, but the cache may not show that yet.
@@ -116,7 +116,7 @@ func (r *ExplanationReconciler) Reconcile(ctx context.Context, request ctrl.Requ
 	plan := planExplanations(list.Items, ns.done, r.Now())
 	if ns.begun != "" && (plan.next == nil || plan.next.UID != ns.begun) {
 		// It was deleted before it was answered.
-		r.Explainer.Scheduler.Forget(ns.placement)
+		r.Explainer.Scheduler.Forget(ns.question.Key())
 		ns.begun = ""
 	}
 	if len(list.Items) == 0 {
@@ -244,21 +244,18 @@ func (r *ExplanationReconciler) answer(
 		ns.done[cached.UID] = true
 		return time.Millisecond, nil
 	}
-	if message := tooLarge(e); message != "" {
-		err := r.write(ctx, e, func(status *berthv1alpha1.PlacementExplanationStatus) {
-			v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
-				Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonTemplateTooLarge,
-				Message: message, ObservedGeneration: e.Generation,
-			})
-		})
-		ns.done[e.UID] = err == nil
-		return time.Millisecond, err
-	}
-	question := explanation.QuestionOf(e)
 	if ns.begun != e.UID {
-		ns.begun, ns.placement, ns.since = e.UID, question.Key(), r.Now()
+		question, err := explanation.QuestionOf(e)
+		reason := berthv1alpha1.ReasonInvalid
+		if message := tooLarge(e); message != "" {
+			reason, err = berthv1alpha1.ReasonTemplateTooLarge, errors.New(message)
+		}
+		if err != nil {
+			return time.Millisecond, r.refuse(ctx, ns, e, reason, err)
+		}
+		ns.begun, ns.question, ns.since = e.UID, question, r.Now()
 	}
-	a := r.Explainer.Explain(ctx, question)
+	a := r.Explainer.Explain(ctx, &ns.question)
 	switch {
 	case a.NotFound && r.Now().Sub(e.CreationTimestamp.Time) < unknownTime:
 		return unknownInterval, nil
@@ -286,6 +283,20 @@ func (r *ExplanationReconciler) answer(
 		ns.begun, ns.done[e.UID] = "", true
 	}
 	return time.Millisecond, err
+}
+
+// refuse reports a mistake in the spec.
+func (r *ExplanationReconciler) refuse(
+	ctx context.Context, ns *explainedNamespace, e *berthv1alpha1.PlacementExplanation, reason string, mistake error,
+) error {
+	err := r.write(ctx, e, func(status *berthv1alpha1.PlacementExplanationStatus) {
+		v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
+			Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionFalse, Reason: reason,
+			Message: v1alpha1.CutMessage(mistake.Error()), ObservedGeneration: e.Generation,
+		})
+	})
+	ns.done[e.UID] = err == nil
+	return err
 }
 
 // tooLarge returns what is wrong with a template that is larger than allowed.
@@ -336,6 +347,9 @@ func explained(e *berthv1alpha1.PlacementExplanation, a *explanation.Result) met
 		}
 		if a.NoChange > 0 {
 			c.Message += fmt.Sprintf("; there was no time to look for a change that would select them for %d clusters: name fewer in spec.clusters", a.NoChange)
+		}
+		if a.Unmatched > 0 {
+			c.Message += fmt.Sprintf("; %d of spec.edits change no cluster that the Placement could use", a.Unmatched)
 		}
 	}
 	return c

@@ -208,7 +208,7 @@ func TestReconcileExplanationWithoutShare(t *testing.T) {
 	useClock(h.Explainer, func(clock *clocktesting.FakeClock) { clock.Step(99 * time.Millisecond) })
 	// A question to the debugger uses the same share.
 	for range 5 {
-		h.Explainer.Explain(t.Context(), explanation.Question{Placement: types.NamespacedName{Namespace: "ns", Name: "p"}})
+		h.Explainer.Explain(t.Context(), &explanation.Question{Placement: types.NamespacedName{Namespace: "ns", Name: "p"}})
 	}
 	want := "Throttled True ShareUsed: The explanations of this namespace took so much time that the next one has to wait"
 	for _, o := range objects {

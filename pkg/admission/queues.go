@@ -143,12 +143,24 @@ func (q *Queues) Delete(placement types.NamespacedName) {
 
 // Admission returns the current admission of a Placement: its queue and what the queue allows.
 func (q *Queues) Admission(pl *v1alpha1.Placement, now time.Time) *framework.QueueAdmission {
+	return q.admission(pl, now, q.assignments.Admit)
+}
+
+// AdmissionOfEdited is what Admission would return after an edit of a Placement, in its present
+// queue. It changes nothing.
+func (q *Queues) AdmissionOfEdited(pl *v1alpha1.Placement, now time.Time) *framework.QueueAdmission {
+	return q.admission(pl, now, q.assignments.PreviewNumber)
+}
+
+func (q *Queues) admission(
+	pl *v1alpha1.Placement, now time.Time, admit func(key assignment.Key, wanted int) assignment.Admission,
+) *framework.QueueAdmission {
 	name := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	wanted := -1
 	if n := pl.Spec.NumberOfClusters; n != nil {
 		wanted = int(*n)
 	}
-	admission := q.assignments.Admit(assignment.Key(name), wanted)
+	admission := admit(assignment.Key(name), wanted)
 	_, listed, _ := q.published(name)
 	return admissionOf(admission, listed, now)
 }

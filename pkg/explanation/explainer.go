@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -45,6 +46,16 @@ type Question struct {
 	// Clusters are the names to explain; if empty, those nearest to the cut, at most Limit.
 	Clusters []string
 	Limit    int
+	// Template is Placement after an edit, or as it is created. Edits are assumed changes of
+	// clusters. Domains asks which failure domains can be lost.
+	Template *berthv1alpha1.PlacementTemplate
+	Edits    []berthv1alpha1.ClusterEdit
+	Domains  *resilience.Key
+
+	// before is the outcome without Template; nil until it is known. trials counts the cycles with
+	// Edits that did not end in time.
+	before *simulator.Outcome
+	trials int
 }
 
 // Key is the namespace and name under which the question is decided.
@@ -67,6 +78,15 @@ type Result struct {
 	NoChange int
 	// LeftOut counts verdicts that a status has no space for.
 	LeftOut int
+	// Change is the effect of Template and Edits; nil without them. Undecided is why nothing is
+	// selected with them. Unmatched counts the Edits that change no cluster of the bound sets.
+	Change    *simulator.Compared
+	Undecided string
+	Unmatched int
+	// Resilience is the answer to Domains; nil without it. DomainsLeft counts the domains that there
+	// was no time for.
+	Resilience  *resilience.Placement
+	DomainsLeft int
 	// Retry asks to call Explain again after this time. Throttled is true if the namespace has used
 	// up its share of time.
 	Retry     time.Duration
@@ -78,60 +98,60 @@ type Result struct {
 	TimedOut bool
 }
 
-// Explain runs one cycle for a question. Call it again while the Answer says Retry. The end of
-// another question with the same Key, such as one of the debugger, makes it begin again.
-func (e *Explainer) Explain(ctx context.Context, q Question) Result {
-	pl := q.New
-	if pl == nil {
-		pl = e.Inventory.Placement(q.Placement)
-	}
-	if pl == nil {
+// Explain runs one cycle for a question, or two: a Placement after an edit is decided without the
+// edit first. Call it again with the same Question while the Result says Retry. The end of another
+// question with the same Key, such as one of the debugger, makes it begin again.
+func (e *Explainer) Explain(ctx context.Context, q *Question) Result {
+	s := e.stageOf(q)
+	if s.placement == nil {
 		return Result{NotFound: true}
 	}
-	if why := framework.WhyNotDecided(pl); why != "" {
-		return Result{Report: &simulator.Report{Placement: q.Key().String(), Skipped: why}}
+	if why := framework.WhyNotDecided(s.placement); why != "" {
+		return e.leftAlone(ctx, q, s, why)
 	}
-	if wait := e.Scheduler.AttemptDelay(pl); wait > 0 {
+	if wait := e.Scheduler.AttemptDelay(s.placement); wait > 0 {
 		return Result{Retry: wait, Throttled: true}
 	}
-	if !e.Scheduler.Prepare(pl, e.Inventory.SelectionPolicies(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name})...) {
+	if !e.Scheduler.Prepare(s.placement, e.Inventory.SelectionPolicies(q.Key())...) {
 		return Result{Retry: scheduler.PrepareInterval}
 	}
-	e.Inventory.PrepareWindows(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}, e.Now())
-	snapshot := e.snapshot(q, pl)
+	e.Inventory.PrepareWindows(q.Key(), e.Now())
+	snapshot := s.snapshot(e.Now())
 	if snapshot == nil {
 		return Result{NotFound: true}
 	}
+	return e.decide(ctx, q, snapshot, func(a *scheduler.Attempt) Result {
+		if q.asksForDecision() {
+			return e.report(ctx, q, a)
+		}
+		return e.compare(ctx, q, s, a)
+	})
+}
+
+// decide runs one cycle and calls then if it is finished.
+func (e *Explainer) decide(ctx context.Context, q *Question, snapshot *framework.Snapshot, then func(*scheduler.Attempt) Result) Result {
 	a := e.Scheduler.DecideInTime(ctx, snapshot)
 	defer e.Scheduler.Release(a.Decision)
 	_, _, timedOut := a.TimedOut()
-	if a.Failure.IsUnfinished() || timedOut && a.Timeouts < maxTimeouts {
+	if snapshot.Trial && (timedOut || a.Failure.IsUnfinished()) {
+		// The cycle before it begins anew each time.
+		q.trials++
+		timedOut = timedOut || q.trials >= maxTimeouts
+	}
+	if a.Failure.IsUnfinished() && q.trials < maxTimeouts || timedOut && max(a.Timeouts, q.trials) < maxTimeouts {
 		return Result{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), scheduler.PrepareInterval)}
 	}
-	defer e.Scheduler.Forget(q.Key())
-	if timedOut {
-		return Result{Failure: a.Failure.Err(), TimedOut: true}
+	result := Result{Failure: a.Failure.Err(), TimedOut: true}
+	if !timedOut {
+		result = then(a)
 	}
-	return e.report(ctx, q, a)
+	if result.Retry == 0 {
+		e.Scheduler.Forget(q.Key())
+	}
+	return result
 }
 
-func (e *Explainer) snapshot(q Question, pl *v1alpha1.Placement) *framework.Snapshot {
-	now := e.Now()
-	var queue *framework.QueueAdmission
-	switch {
-	case e.Queues == nil:
-	case q.New != nil:
-		queue = e.Queues.Preview(pl, q.Submitted, now)
-	default:
-		queue = e.Queues.Admission(pl, now)
-	}
-	if q.New != nil {
-		return e.Inventory.SnapshotOfNew(pl, now, queue)
-	}
-	return e.Inventory.Snapshot(q.Placement, now, queue)
-}
-
-func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt) Result {
+func (e *Explainer) report(ctx context.Context, q *Question, a *scheduler.Attempt) Result {
 	names := q.Clusters
 	if len(names) == 0 {
 		names = a.NearestToCut(q.Limit)
@@ -144,6 +164,9 @@ func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt
 	answer := Result{Report: report, Decided: a.Failure == nil, NoChange: explained.NoChange}
 	if answer.Decided {
 		report.Verdicts = withOthers(report.Verdicts, q.Clusters)
+	}
+	if q.Domains != nil {
+		e.loseDomains(ctx, q, a.Decision, &answer)
 	}
 	return answer
 }

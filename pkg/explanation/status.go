@@ -2,6 +2,7 @@ package explanation
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -19,30 +21,42 @@ import (
 // expression.
 const maxText = 512
 
-// QuestionOf returns what a PlacementExplanation asks.
-func QuestionOf(e *berthv1alpha1.PlacementExplanation) Question {
-	q := Question{Clusters: e.Spec.Clusters, Limit: int(e.Spec.Limit), Submitted: e}
+// QuestionOf returns the question of a PlacementExplanation, or what is wrong with its spec.
+func QuestionOf(e *berthv1alpha1.PlacementExplanation) (Question, error) {
+	q := Question{Clusters: e.Spec.Clusters, Limit: int(e.Spec.Limit), Submitted: e, Edits: e.Spec.Edits}
 	if q.Limit == 0 {
 		q.Limit = berthv1alpha1.DefaultVerdicts
 	}
-	if t := e.Spec.Template; t != nil {
-		q.New = &v1alpha1.Placement{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: e.Namespace, Name: e.Name, UID: e.UID, Generation: 1, CreationTimestamp: e.CreationTimestamp,
-				Labels: t.Metadata.Labels, Annotations: t.Metadata.Annotations,
-			},
-			Spec: t.Spec,
-		}
-		return q
+	if err := simulator.CheckClusterEdits(q.Edits); err != nil {
+		return q, fmt.Errorf("spec.%w", err)
 	}
-	q.Placement = types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}
-	return q
+	if e.Spec.Domains != "" {
+		key, err := resilience.ParseKey(e.Spec.Domains)
+		if err != nil {
+			return q, fmt.Errorf("spec.domains: %w", err)
+		}
+		q.Domains = &key
+	}
+	if e.Spec.Placement != "" {
+		q.Placement, q.Template = types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}, e.Spec.Template
+		return q, nil
+	}
+	t := e.Spec.Template
+	q.New = &v1alpha1.Placement{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.Namespace, Name: e.Name, UID: e.UID, Generation: 1, CreationTimestamp: e.CreationTimestamp,
+			Labels: t.Metadata.Labels, Annotations: t.Metadata.Annotations,
+		},
+		Spec: t.Spec,
+	}
+	return q, nil
 }
 
 // SetStatus writes the report of an Answer into a status, except the conditions Explained and
 // Throttled. It sets LeftOut.
 func (a *Result) SetStatus(status *berthv1alpha1.PlacementExplanationStatus, now time.Time) {
 	status.DecidedTime = &metav1.Time{Time: now}
+	status.Change, status.Resilience = changeOf(a), resilienceOf(a)
 	report := a.Report
 	if report.Answer == nil {
 		return

@@ -244,6 +244,18 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 	return inv.snapshot(p, subject, now, queue)
 }
 
+// SnapshotOfEdited returns the Snapshot of a Placement as if it were the given object, after an
+// edit of the known one; nil if there is no such Placement.
+func (inv *Inventory) SnapshotOfEdited(pl *v1alpha1.Placement, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
+	return read(inv, nameOf(pl), func(p *placement) *framework.Snapshot {
+		inv.updateHoldings()
+		inv.loadLast(p)
+		edited := *p
+		edited.object, edited.subject, edited.disruption, edited.specBefore = pl, nil, nil, specBefore(p, pl)
+		return inv.snapshot(&edited, inv.withRecords(&edited), now, queue)
+	})
+}
+
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
 	if inv.selections.affinityOf(p.key) != nil {
 		with := *subject

@@ -143,17 +143,24 @@ func (s *Scheduler) Advise(ctx context.Context, d *decide.Decision) []framework.
 	return s.Decider.Advise(ctx, d)
 }
 
-// changeTimeouts times CycleTimeout is how long ExplainSome looks for changes with which clusters
-// would be selected.
+// changeTimeouts times CycleTimeout is how long trials may take: ExplainSome looks for changes with
+// which clusters would be selected.
 const changeTimeouts = 10
 
-var errNoTime = errors.New("no time is left to look for changes")
+var errNoTime = errors.New("no time is left for trials")
 
 // ExplainSome is Explain for some candidates, in limited time that is charged to the share of the
 // Placement's namespace. Names that are no candidates are ignored. It takes the cycle lock.
-func (s *Scheduler) ExplainSome(ctx context.Context, d *decide.Decision, names []string) decide.Explanation {
+func (s *Scheduler) ExplainSome(ctx context.Context, d *decide.Decision, names []string) (e decide.Explanation) {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
+	s.LimitTrials(ctx, d, func(limited context.Context) { e = s.Decider.ExplainSome(ctx, limited, d, names) })
+	return e
+}
+
+// LimitTrials calls try with a context that ends after the time for trials. It charges the time to
+// the share of the Placement's namespace.
+func (s *Scheduler) LimitTrials(ctx context.Context, d *decide.Decision, try func(limited context.Context)) {
 	began := s.Clock.Now()
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -162,5 +169,5 @@ func (s *Scheduler) ExplainSome(ctx context.Context, d *decide.Decision, names [
 		defer timer.Stop()
 	}
 	defer func() { s.ChargePreparation(d.Snapshot.Subject.Placement, s.Clock.Since(began)) }()
-	return s.Decider.ExplainSome(ctx, limited, d, names)
+	try(limited)
 }

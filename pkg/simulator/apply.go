@@ -113,14 +113,8 @@ func (e *editor) all(visit func(id identity, object client.Object)) {
 
 func (e *editor) apply(edit *Edit) error {
 	switch edit.Kind {
-	case EditTaint:
-		taint := v1alpha1.Taint{Key: edit.Key, Value: edit.Value, Effect: v1alpha1.TaintEffect(edit.Effect), TimeAdded: e.at}
-		return editOf(e, "", edit.Cluster, func(c *v1alpha1.ManagedCluster) { setTaint(c, taint, edit.Remove) })
-	case EditDrain:
-		taint := v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: e.at}
-		return editOf(e, "", edit.Cluster, func(c *v1alpha1.ManagedCluster) { setTaint(c, taint, edit.Remove) })
-	case EditLabel:
-		return editOf(e, "", edit.Cluster, func(c *v1alpha1.ManagedCluster) { setLabel(c, edit.Key, edit.Value, edit.Remove) })
+	case EditTaint, EditDrain, EditLabel:
+		return editOf(e, "", edit.Cluster, func(c *v1alpha1.ManagedCluster) { edit.changeCluster(c, e.at) })
 	case EditLose:
 		return e.lose(edit)
 	case EditNumber:
@@ -154,6 +148,18 @@ func editOf[T client.Object](e *editor, namespace, name string, change func(T)) 
 	change(edited)
 	e.now[id] = edited
 	return nil
+}
+
+// changeCluster changes a cluster by an edit of kind taint, drain or label.
+func (e *Edit) changeCluster(c *v1alpha1.ManagedCluster, at metav1.Time) {
+	switch e.Kind {
+	case EditTaint:
+		setTaint(c, v1alpha1.Taint{Key: e.Key, Value: e.Value, Effect: v1alpha1.TaintEffect(e.Effect), TimeAdded: at}, e.Remove)
+	case EditDrain:
+		setTaint(c, v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: at}, e.Remove)
+	case EditLabel:
+		setLabel(c, e.Key, e.Value, e.Remove)
+	}
 }
 
 // setLabel sets a label of a cluster, or removes it.

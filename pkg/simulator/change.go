@@ -14,6 +14,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/lifecycle"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
@@ -100,8 +102,7 @@ type Misconfigured struct {
 // compare decides Placements on both sides, each with its own snapshot, in the order of a
 // controller.
 func compare(ctx context.Context, before, after *Simulator, keys []types.NamespacedName, progress func(done, all int)) (*Comparison, error) {
-	c := &Comparison{Changes: []Change{}, OutOfDate: []OutOfDate{}}
-	c.Summary.Placements = len(keys)
+	c := NewComparison()
 	for i, key := range after.InQueueOrder(keys) {
 		if progress != nil {
 			progress(i, len(keys))
@@ -117,32 +118,66 @@ func compare(ctx context.Context, before, after *Simulator, keys []types.Namespa
 		if err != nil {
 			return nil, err
 		}
-		if was.exists && !slices.Equal(was.clusters, was.published) {
-			c.OutOfDate = append(c.OutOfDate, OutOfDate{Placement: key.String(), Held: was.held})
-		}
-		if now := is.conditions.Misconfigured(); now != nil {
-			c.Misconfigured = append(c.Misconfigured, Misconfigured{key.String(), now.Message, was.conditions.Misconfigured() != nil})
-		}
-		if change := differ(key, was, is); change != nil {
-			c.add(*change)
-		}
+		c.Add(Compare(key, was, is))
 	}
-	slices.SortFunc(c.Changes, func(a, b Change) int { return strings.Compare(a.Placement, b.Placement) })
-	slices.SortFunc(c.OutOfDate, func(a, b OutOfDate) int { return strings.Compare(a.Placement, b.Placement) })
-	slices.SortFunc(c.Misconfigured, func(a, b Misconfigured) int { return strings.Compare(a.Placement, b.Placement) })
+	c.Sort()
 	return c, nil
 }
 
-func (c *Comparison) add(change Change) {
-	c.Changes = append(c.Changes, change)
-	c.Summary.Changed++
-	c.Summary.Added += len(change.Added)
-	c.Summary.Removed += len(change.Removed)
-	c.Summary.Pages += len(change.Pages)
+// Compared is the effect of a change on one Placement.
+type Compared struct {
+	// Change is nil if nothing changes.
+	Change *Change
+	// Before and After are the clusters without and with the change, sorted.
+	Before, After []string
+	// OutOfDate and Misconfigured are nil if they do not apply.
+	OutOfDate     *OutOfDate
+	Misconfigured *Misconfigured
 }
 
-// outcome is the part of a decision that a comparison needs.
-type outcome struct {
+// Compare returns the difference between the outcomes without and with a change.
+func Compare(key types.NamespacedName, was, is Outcome) Compared {
+	one := Compared{Change: differ(key, was, is), Before: was.clusters, After: is.clusters}
+	if was.exists && !slices.Equal(was.clusters, was.published) {
+		one.OutOfDate = &OutOfDate{Placement: key.String(), Held: was.held}
+	}
+	if now := is.conditions.Misconfigured(); now != nil {
+		one.Misconfigured = &Misconfigured{key.String(), now.Message, was.conditions.Misconfigured() != nil}
+	}
+	return one
+}
+
+// Add adds a Placement. Call Sort when all are added.
+func (c *Comparison) Add(one Compared) {
+	c.Summary.Placements++
+	if one.OutOfDate != nil {
+		c.OutOfDate = append(c.OutOfDate, *one.OutOfDate)
+	}
+	if one.Misconfigured != nil {
+		c.Misconfigured = append(c.Misconfigured, *one.Misconfigured)
+	}
+	if change := one.Change; change != nil {
+		c.Changes = append(c.Changes, *change)
+		c.Summary.Changed++
+		c.Summary.Added += len(change.Added)
+		c.Summary.Removed += len(change.Removed)
+		c.Summary.Pages += len(change.Pages)
+	}
+}
+
+// NewComparison returns a Comparison of no Placements.
+func NewComparison() *Comparison { return &Comparison{Changes: []Change{}, OutOfDate: []OutOfDate{}} }
+
+// Sort sorts by namespace and name.
+func (c *Comparison) Sort() {
+	slices.SortFunc(c.Changes, func(a, b Change) int { return strings.Compare(a.Placement, b.Placement) })
+	slices.SortFunc(c.OutOfDate, func(a, b OutOfDate) int { return strings.Compare(a.Placement, b.Placement) })
+	slices.SortFunc(c.Misconfigured, func(a, b Misconfigured) int { return strings.Compare(a.Placement, b.Placement) })
+}
+
+// Outcome is the part of a decision that a comparison needs. The zero value is that of a Placement
+// that does not exist.
+type Outcome struct {
 	// exists is false if there is no such Placement; then all other fields are empty.
 	exists bool
 	// clusters are the decided ones, published those on pages; sorted, without duplicates.
@@ -152,45 +187,51 @@ type outcome struct {
 	conditions          Conditions
 }
 
-func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outcome, error) {
+func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (Outcome, error) {
 	if s.inventory.Placement(key) == nil {
-		return outcome{}, nil
+		return Outcome{}, nil
 	}
 	d, err := s.decide(ctx, key)
 	if err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
-	o := outcome{exists: true, pages: map[string]*v1alpha1.PlacementDecision{}}
-	for _, page := range d.subject.OwnPages() {
+	return OutcomeOf(d.subject, d.Attempt)
+}
+
+// OutcomeOf returns the outcome of an attempt; nil stands for a Placement that is not decided.
+func OutcomeOf(subject *framework.Subject, a *scheduler.Attempt) (Outcome, error) {
+	o := Outcome{exists: true, pages: map[string]*v1alpha1.PlacementDecision{}}
+	for _, page := range subject.OwnPages() {
 		o.pages[page.Name] = page
 	}
 	o.published = clustersOn(o.pages)
-	if d.Attempt != nil {
-		o.held = d.Outcome == plan.Held
-		for _, c := range d.Conditions() {
+	if a != nil {
+		o.held = a.Outcome == plan.Held
+		for _, c := range a.Conditions() {
 			o.conditions = append(o.conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 		}
-		if err := s.target(d, o.pages); err != nil {
-			return outcome{}, err
+		if err := addTarget(a, o.pages); err != nil {
+			return Outcome{}, err
 		}
 	}
 	o.clusters = clustersOn(o.pages)
 	return o, nil
 }
 
-// target replaces the published pages by those of the selected clusters, even if the change may not
-// be published yet. Without a decision the pages stay.
-func (s *Simulator) target(d *decided, pages map[string]*v1alpha1.PlacementDecision) error {
-	if d.Target == nil {
+// addTarget replaces the published pages by those of the selected clusters, even if the change may
+// not be published yet. Without a decision the pages stay.
+func addTarget(a *scheduler.Attempt, pages map[string]*v1alpha1.PlacementDecision) error {
+	if a.Target == nil {
 		return nil
 	}
-	plan, err := lifecycle.Plan(d.State, d.Target)
+	subject := a.Snapshot.Subject
+	plan, err := lifecycle.Plan(a.State, a.Target)
 	if err != nil {
-		return fmt.Errorf("planning the pages of %s: %w", d.subject.Key(), err)
+		return fmt.Errorf("planning the pages of %s: %w", subject.Key(), err)
 	}
 	clear(pages)
 	for _, page := range plan.Pages {
-		object := page.Object(d.subject.Placement)
+		object := page.Object(subject.Placement)
 		pages[object.Name] = object
 	}
 	return nil
@@ -208,7 +249,7 @@ func clustersOn(pages map[string]*v1alpha1.PlacementDecision) []string {
 }
 
 // differ returns the change between two outcomes; nil if they are equal.
-func differ(key types.NamespacedName, was, is outcome) *Change {
+func differ(key types.NamespacedName, was, is Outcome) *Change {
 	change := &Change{
 		Placement: key.String(), Operation: Updated, Before: len(was.clusters), After: len(is.clusters),
 		Added: append([]string{}, changes.Minus(is.clusters, was.clusters)...), Removed: append([]string{}, changes.Minus(was.clusters, is.clusters)...),

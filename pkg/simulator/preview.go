@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
 // Selected returns the clusters that would be selected for a Placement, sorted, whether or not the
@@ -19,18 +20,25 @@ func (s *Simulator) Selected(ctx context.Context, key types.NamespacedName) (nam
 		return nil, "", err
 	case d.Attempt == nil:
 		return nil, "it is " + d.skipped, nil
-	case d.Target != nil && d.Failure == nil:
-		return slices.Clone(d.Target.Clusters), "", nil
+	}
+	names, undecided = SelectedBy(d.Attempt)
+	return names, undecided, nil
+}
+
+// SelectedBy returns the clusters that an attempt selected, sorted, or why it decided nothing.
+func SelectedBy(d *scheduler.Attempt) (names []string, undecided string) {
+	if d.Target != nil && d.Failure == nil {
+		return slices.Clone(d.Target.Clusters), ""
 	}
 	for _, c := range d.Conditions() {
 		if c.Type == v1alpha1.PlacementConditionMisconfigured && c.Status == metav1.ConditionTrue {
-			return nil, c.Message, nil
+			return nil, c.Message
 		}
 	}
 	if d.Failure != nil {
-		return nil, d.Failure.Err().Error(), nil
+		return nil, d.Failure.Err().Error()
 	}
-	return nil, d.Message(), nil
+	return nil, d.Message()
 }
 
 // WhyNot returns why a cluster would not be selected for a Placement; empty if it is not known.

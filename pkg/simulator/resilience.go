@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -66,25 +67,35 @@ func (s *Simulator) Resilience(ctx context.Context, by resilience.Key, keys []ty
 func loseDomains(ctx context.Context, engine *scheduler.Scheduler, snapshot *framework.Snapshot, by resilience.Key, p *resilience.Placement) {
 	before := engine.Select(ctx, snapshot)
 	defer engine.Release(before)
+	LoseDomains(ctx, engine, before, by, p)
+}
+
+// LoseDomains adds a Decision to p, then the Decision without each domain, one at a time, until ctx
+// ends. It returns for how many domains there was no time.
+func LoseDomains(ctx context.Context, engine *scheduler.Scheduler, before *decide.Decision, by resilience.Key, p *resilience.Placement) (left int) {
+	snapshot := before.Snapshot
 	p.Satisfied, p.Why = before.Satisfied()
 	p.Misconfigured, p.Selected = before.Misconfigured(), len(before.Selected)
 	if n := snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
 		p.Wanted = new(int(*n))
 	}
 	if !p.Satisfied {
-		return
+		return 0
 	}
 	p.Why = ""
 	domains, without := resilience.CandidateDomains(by, snapshot)
 	p.WithoutDomain = without
 	had := before.Selection().Clusters
-	for _, domain := range domains {
-		if ctx.Err() != nil {
-			return
-		}
+	for i, domain := range domains {
 		lost := domain.Set()
 		after := engine.Select(ctx, snapshot.WithoutClusters(lost))
+		// A Decision that ended early says nothing.
+		if ctx.Err() != nil {
+			engine.Release(after)
+			return len(domains) - i
+		}
 		p.Add(lifecycle.LossOf(domain, lost, had, after.Selection()))
 		engine.Release(after)
 	}
+	return 0
 }

@@ -37,6 +37,17 @@ const (
 	MaxExplainedDecisions = 1000
 	MaxReasonCounts       = 100
 	MaxPrioritizerWeights = 100
+	// MaxClusterEdits bounds spec.edits.
+	MaxClusterEdits = 100
+	// MaxChangedClusters and MaxChangedNames bound each list of clusters in status.change, in names
+	// and in bytes of names. MaxChangedPages and MaxChangedConditions bound its other lists.
+	MaxChangedClusters   = 10_000
+	MaxChangedNames      = 64 << 10
+	MaxChangedPages      = 200
+	MaxChangedConditions = 20
+	// MaxLosses and MaxLossBytes bound status.resilience.losses, in entries and in bytes of JSON.
+	MaxLosses    = 1000
+	MaxLossBytes = 128 << 10
 )
 
 // NotACandidate is the reason in the verdict on every cluster that is not a candidate. It is the
@@ -54,6 +65,7 @@ const (
 	ReasonLeftAlone         = "LeftAlone"
 	ReasonPlacementNotFound = "PlacementNotFound"
 	ReasonTemplateTooLarge  = "TemplateTooLarge"
+	ReasonInvalid           = "Invalid"
 	ReasonTimedOut          = "TimedOut"
 	ReasonDecisionFailed    = "DecisionFailed"
 	ReasonTooManyOpen       = "TooManyOpen"
@@ -62,8 +74,9 @@ const (
 )
 
 // PlacementExplanation asks why a Placement has its clusters, or which clusters a Placement would
-// get. Its author needs no permission outside the namespace and learns only about candidates:
-// members of the sets that are bound to the namespace. Berth deletes it after 10 minutes.
+// get, also after edits. Its author needs no permission outside the namespace and learns only about
+// candidates: members of the sets that are bound to the namespace. Berth deletes it after 10
+// minutes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -90,7 +103,7 @@ type PlacementExplanation struct {
 
 // PlacementExplanationSpec is the question.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.placement) != has(self.template)",message="exactly one of placement and template is required"
+// +kubebuilder:validation:XValidation:rule="has(self.placement) || has(self.template)",message="placement or template is required"
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: create another PlacementExplanation"
 type PlacementExplanationSpec struct {
 	// placement is the name of a Placement in the same namespace.
@@ -100,8 +113,9 @@ type PlacementExplanationSpec struct {
 	Placement string `json:"placement,omitempty"`
 
 	// template describes a Placement that is decided as if it were created now in this namespace,
-	// under the name of this object. Nothing is published. It has at most 64 KiB of JSON. Example:
-	// {spec: {numberOfClusters: 2}}.
+	// under the name of this object. With placement, it describes that Placement after an edit, in
+	// the same queue, or after its creation. Nothing is published. It has at most 64 KiB of JSON.
+	// Example: {spec: {numberOfClusters: 2}}.
 	// +optional
 	Template *PlacementTemplate `json:"template,omitempty"`
 
@@ -121,6 +135,55 @@ type PlacementExplanationSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Limit int32 `json:"limit,omitempty"`
+
+	// edits are changes of clusters, in their order, with which the Placement is decided. They apply
+	// to members of the sets that are bound to the namespace, and to no other cluster.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Edits []ClusterEdit `json:"edits,omitempty"`
+
+	// domains is label:KEY, claim:NAME or cluster. status.resilience then says which of these
+	// failure domains the Placement can lose, one at a time.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=323
+	Domains string `json:"domains,omitempty"`
+}
+
+// ClusterEdit is a change of clusters whose effect is shown without being written. The fields
+// beside kind depend on it.
+type ClusterEdit struct {
+	// kind is taint, label or drain (the taint of a drain) for a change of one cluster; lose for
+	// the deletion of all clusters of a domain; evict for an eviction from the Placement.
+	// +kubebuilder:validation:Enum=taint;label;drain;lose;evict
+	Kind string `json:"kind"`
+
+	// cluster is the name of the cluster. All kinds but lose need it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Cluster string `json:"cluster,omitempty"`
+
+	// key is that of the taint or label; for lose label:KEY or claim:NAME, without a colon the key
+	// of a label.
+	// +optional
+	// +kubebuilder:validation:MaxLength=323
+	Key string `json:"key,omitempty"`
+
+	// value is that of the taint or label; for lose that of the label or claim.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Value string `json:"value,omitempty"`
+
+	// effect is that of the taint.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Effect string `json:"effect,omitempty"`
+
+	// remove removes the taint or label, or ends the drain. Taints of all effects are removed if
+	// effect is empty.
+	// +optional
+	Remove bool `json:"remove,omitempty"`
 }
 
 // PlacementTemplate describes a Placement that does not exist.
@@ -202,6 +265,200 @@ type PlacementExplanationStatus struct {
 	// the change, and the verdicts describe the change.
 	// +optional
 	Pending *PendingChange `json:"pending,omitempty"`
+
+	// change is the effect of spec.template on spec.placement, and of spec.edits. The rest of the
+	// status describes the Placement with them.
+	// +optional
+	Change *ExplainedChange `json:"change,omitempty"`
+
+	// resilience is the answer to spec.domains.
+	// +optional
+	Resilience *ExplainedResilience `json:"resilience,omitempty"`
+}
+
+// ExplainedChange compares what is selected without and with the edits, whether or not a change may
+// be published now.
+type ExplainedChange struct {
+	// operation is Created for a Placement that does not exist, Updated for one whose decision
+	// changes, else Unchanged.
+	Operation string `json:"operation"`
+
+	// clustersBefore is the number of clusters without the edits.
+	// +optional
+	ClustersBefore int32 `json:"clustersBefore"`
+
+	// clustersAfter is the number of clusters with the edits.
+	// +optional
+	ClustersAfter int32 `json:"clustersAfter"`
+
+	// before are the clusters without the edits, sorted; cut at 64 KiB of names.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10000
+	Before []string `json:"before,omitempty"`
+
+	// after are the clusters with the edits, sorted; cut at 64 KiB of names.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10000
+	After []string `json:"after,omitempty"`
+
+	// pages are the PlacementDecisions that would be written, sorted by name; at most 200.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=200
+	Pages []ChangedPage `json:"pages,omitempty"`
+
+	// conditions are those that differ, except in counts.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Conditions []ChangedCondition `json:"conditions,omitempty"`
+
+	// needsApproval is true if the change would be held until a user approves it.
+	// +optional
+	NeedsApproval bool `json:"needsApproval,omitempty"`
+
+	// outOfDate is true if the published clusters differ from before, and held if that change is
+	// held.
+	// +optional
+	OutOfDate bool `json:"outOfDate,omitempty"`
+	// held is true if the change that would be published without the edits is held.
+	// +optional
+	Held bool `json:"held,omitempty"`
+
+	// undecided is why nothing would be selected with the edits: after are then the published
+	// clusters. Empty if something would be.
+	// +optional
+	Undecided string `json:"undecided,omitempty"`
+
+	// misconfigured is the mistake with the edits; empty if there is none.
+	// +optional
+	Misconfigured string `json:"misconfigured,omitempty"`
+	// misconfiguredBefore is true if there is a mistake without the edits, too.
+	// +optional
+	MisconfiguredBefore bool `json:"misconfiguredBefore,omitempty"`
+}
+
+// ChangedPage is a PlacementDecision that would be written.
+type ChangedPage struct {
+	// name is the name of the PlacementDecision.
+	Name string `json:"name"`
+
+	// operation is Created, Updated or Deleted.
+	Operation string `json:"operation"`
+}
+
+// ChangedCondition is a condition that differs; a state is absent if there is no condition.
+type ChangedCondition struct {
+	// type is the type of the condition.
+	Type string `json:"type"`
+
+	// before is the state without the edits.
+	// +optional
+	Before *ConditionState `json:"before,omitempty"`
+
+	// after is the state with the edits.
+	// +optional
+	After *ConditionState `json:"after,omitempty"`
+}
+
+// ConditionState is a condition without its type and times.
+type ConditionState struct {
+	// status is True, False or Unknown.
+	Status metav1.ConditionStatus `json:"status"`
+
+	// reason is the reason of the condition.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message is cut at 512 bytes.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// ExplainedResilience is which failure domains a Placement can lose.
+type ExplainedResilience struct {
+	// message says it all in one line.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// satisfied is whether the Placement is satisfied before a loss. If not, no loss is tried.
+	// +optional
+	Satisfied bool `json:"satisfied"`
+
+	// why is the reason if it is not satisfied.
+	// +optional
+	Why string `json:"why,omitempty"`
+
+	// misconfigured is true if the Placement is misconfigured.
+	// +optional
+	Misconfigured bool `json:"misconfigured,omitempty"`
+
+	// selected is the number of clusters before a loss.
+	// +optional
+	Selected int32 `json:"selected"`
+
+	// wanted is numberOfClusters; absent if all are wanted.
+	// +optional
+	Wanted *int32 `json:"wanted,omitempty"`
+
+	// domains is the number of domains with candidates whose loss was tried.
+	// +optional
+	Domains int32 `json:"domains"`
+
+	// survived is the number of domains whose loss leaves the Placement satisfied.
+	// +optional
+	Survived int32 `json:"survived"`
+
+	// withoutDomain is the number of candidates that are in no domain.
+	// +optional
+	WithoutDomain int32 `json:"withoutDomain,omitempty"`
+
+	// losses are the domains whose loss changes the decision, the weakest first; at most 1,000, cut
+	// at 128 KiB.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	Losses []DomainLoss `json:"losses,omitempty"`
+
+	// leftOut is the number of domains that there was no time for, or whose losses are cut.
+	// +optional
+	LeftOut int32 `json:"leftOut,omitempty"`
+}
+
+// DomainLoss is what the loss of one failure domain does.
+type DomainLoss struct {
+	// domain is the value of the label or claim, or the name of the cluster.
+	Domain string `json:"domain"`
+
+	// clusters is the number of candidates in the domain.
+	// +optional
+	Clusters int32 `json:"clusters"`
+
+	// lost is the number of selected clusters in the domain.
+	// +optional
+	Lost int32 `json:"lost"`
+
+	// satisfied is whether the Placement is satisfied without the domain.
+	// +optional
+	Satisfied bool `json:"satisfied"`
+
+	// missing is the number of clusters that are missing then.
+	// +optional
+	Missing int32 `json:"missing,omitempty"`
+
+	// why is the reason if it is not satisfied.
+	// +optional
+	Why string `json:"why,omitempty"`
+
+	// added is the number of clusters that are selected instead.
+	// +optional
+	Added int32 `json:"added"`
+
+	// removed is the number of other clusters that are not selected any more.
+	// +optional
+	Removed int32 `json:"removed"`
 }
 
 // ExplainedDecision is one PlacementDecision.

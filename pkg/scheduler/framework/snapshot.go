@@ -429,17 +429,32 @@ func (s *Snapshot) WithCluster(cluster *Cluster) *Snapshot {
 	fleet.Log.Entries = append(append([]ClusterChange(nil), fleet.Log.Entries...), ClusterChange{Index: cluster.Index, Selectable: true})
 	fleet.Capacities = s.withCapacities(cluster)
 	trial.Fleet, trial.Trial = &fleet, true
-	trial.Sets = make([]*ClusterSet, len(s.Sets))
-	for i, set := range s.Sets {
-		changed := *set
-		changed.Members = set.Members.Clone()
-		if set.Matches(cluster) {
-			changed.Members = changed.Members.Set(cluster.Index)
-		} else {
-			changed.Members.Unset(cluster.Index)
+	trial.Sets, trial.Bound = setsWith(s.Sets, cluster), setsWith(s.Bound, cluster)
+	return &trial
+}
+
+func setsWith(sets []*ClusterSet, cluster *Cluster) []*ClusterSet {
+	with := slices.Clone(sets)
+	for i, set := range sets {
+		if matches := set.Matches(cluster); matches != set.Members.Has(cluster.Index) {
+			changed := *set
+			if changed.Members = set.Members.Clone(); matches {
+				changed.Members = changed.Members.Set(cluster.Index)
+			} else {
+				changed.Members.Unset(cluster.Index)
+			}
+			with[i] = &changed
 		}
-		trial.Sets[i] = &changed
 	}
+	return with
+}
+
+// WithEviction returns a trial Snapshot in which a cluster is evicted from the Placement.
+func (s *Snapshot) WithEviction(e Eviction) *Snapshot {
+	trial, subject := *s, *s.Subject
+	subject.Evictions = append(slices.DeleteFunc(slices.Clone(subject.Evictions), func(old Eviction) bool { return old.Cluster == e.Cluster }), e)
+	slices.SortFunc(subject.Evictions, func(a, b Eviction) int { return strings.Compare(a.Cluster, b.Cluster) })
+	trial.Subject, trial.Trial = &subject, true
 	return &trial
 }
 

@@ -280,15 +280,11 @@ func (a *Assignments) GuardedTags(stored string) []string {
 // requests all.
 func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 	a.update(func() (affected []Key) {
-		s := a.placements[key]
-		switch {
-		case a.config == nil:
-			admission = Admission{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
-			return nil
-		case s == nil:
-			admission = Admission{Reason: ReasonConfigInvalid, Message: "the Placement is unknown", Limit: -1}
+		if unknown := a.unknown(key); unknown != nil {
+			admission = *unknown
 			return nil
 		}
+		s := a.placements[key]
 		if !s.retry.IsZero() && !a.options.Now().Before(s.retry) {
 			a.pending[key] = s
 		}
@@ -313,6 +309,32 @@ func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
 // limits is true if a quota limits the Placement to less than it requests.
 func (v Admission) limits(wanted int) bool {
 	return v.Limit >= 0 && (wanted < 0 || wanted > v.Limit)
+}
+
+// PreviewNumber returns what Admit would return if a submitted Placement requested another number
+// of clusters. It changes nothing.
+func (a *Assignments) PreviewNumber(key Key, wanted int) Admission {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s, unknown := a.placements[key], a.unknown(key)
+	switch {
+	case unknown != nil:
+		return *unknown
+	case !s.admitted:
+		return s.admission
+	}
+	return a.admissionIn(s, wanted, a.remaining(s))
+}
+
+// unknown is the Admission if there is no configuration or no such Placement; nil otherwise.
+func (a *Assignments) unknown(key Key) *Admission {
+	switch {
+	case a.config == nil:
+		return &Admission{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
+	case a.placements[key] == nil:
+		return &Admission{Reason: ReasonConfigInvalid, Message: "the Placement is unknown", Limit: -1}
+	}
+	return nil
 }
 
 // Preview returns what Admit would return for a Placement that does not exist, if it were created
