@@ -117,7 +117,7 @@ func (r *ExplanationReconciler) Reconcile(ctx context.Context, request ctrl.Requ
 	if ns.begun != "" && (plan.next == nil || plan.next.UID != ns.begun) {
 		// It was deleted before it was answered.
 		r.Explainer.Scheduler.Forget(ns.question.Key())
-		ns.begun = ""
+		ns.begun, ns.question = "", explanation.Question{}
 	}
 	if len(list.Items) == 0 {
 		delete(r.namespaces, request.Namespace)
@@ -280,7 +280,7 @@ func (r *ExplanationReconciler) answer(
 	})
 	if err == nil {
 		explanationSeconds.WithLabelValues("PlacementExplanation", resultOf(&a)).Observe(r.Now().Sub(ns.since).Seconds())
-		ns.begun, ns.done[e.UID] = "", true
+		ns.begun, ns.question, ns.done[e.UID] = "", explanation.Question{}, true
 	}
 	return time.Millisecond, err
 }

@@ -259,6 +259,23 @@ func TestReconcileExplanationTooLarge(t *testing.T) {
 	}
 }
 
+// TestReconcileExplanationInvalid: a mistake in the spec is reported, and the next one is answered.
+func TestReconcileExplanationInvalid(t *testing.T) {
+	e := explainPlacement("e", "p", time.Second)
+	e.Spec.Domains = "region"
+	h := newExplainHub(t, e, explainPlacement("f", "p", 0))
+	h.reconcile(t)
+	h.reconcile(t)
+	got := append(h.conditions(t, "e"), h.conditions(t, "f")...)
+	want := []string{
+		`Explained False Invalid: spec.domains: "region" is not label:KEY, claim:NAME or cluster`,
+		"Explained True Decided: 1 of 2 candidates are selected",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
 // TestReconcileExplanationReplaced: one that was deleted, or created again, since the cache saw it
 // is not answered.
 func TestReconcileExplanationReplaced(t *testing.T) {

@@ -260,5 +260,6 @@ func (p *Prepared) difference(ctx context.Context, preview Preview, missing, mor
 	return text.String()
 }
 
-// ErrNoPreview is why Undo and Pin are refused to a user who may not read the whole fleet.
-var ErrNoPreview = errors.New("what would change cannot be shown without the role berth-fleet-viewer")
+// ErrNoPreview is the error for a user who may neither read the whole fleet nor ask the controller.
+// Undo and Pin are refused then.
+var ErrNoPreview = errors.New("what is decided cannot be shown without the role berth-fleet-viewer, or berth-explainer in the namespace")

@@ -2,6 +2,7 @@ package explanation
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -62,8 +63,14 @@ func stateOf(c *simulator.Condition) *berthv1alpha1.ConditionState {
 	return &berthv1alpha1.ConditionState{Status: c.Status, Reason: c.Reason, Message: v1alpha1.CutText(c.Message, maxText)}
 }
 
-// comparedOf returns what status.change says about a Placement; false if its lists are cut.
-func comparedOf(key types.NamespacedName, c *berthv1alpha1.ExplainedChange) (simulator.Compared, bool) {
+// ComparedOf returns what status.change says about a Placement, or an error if its lists are cut.
+func ComparedOf(key types.NamespacedName, c *berthv1alpha1.ExplainedChange) (simulator.Compared, error) {
+	if c == nil {
+		return simulator.Compared{}, fmt.Errorf("the PlacementExplanation of Placement %s has no status.change", key)
+	}
+	if len(c.Before) < int(c.ClustersBefore) || len(c.After) < int(c.ClustersAfter) || len(c.Pages) == berthv1alpha1.MaxChangedPages {
+		return simulator.Compared{}, fmt.Errorf("the change of Placement %s from %d to %d clusters is too large for a PlacementExplanation", key, c.ClustersBefore, c.ClustersAfter)
+	}
 	one := simulator.Compared{Before: c.Before, After: c.After}
 	if c.OutOfDate {
 		one.OutOfDate = &simulator.OutOfDate{Placement: key.String(), Held: c.Held}
@@ -71,9 +78,8 @@ func comparedOf(key types.NamespacedName, c *berthv1alpha1.ExplainedChange) (sim
 	if c.Misconfigured != "" {
 		one.Misconfigured = &simulator.Misconfigured{Placement: key.String(), Message: c.Misconfigured, Before: c.MisconfiguredBefore}
 	}
-	whole := len(c.Before) == int(c.ClustersBefore) && len(c.After) == int(c.ClustersAfter) && len(c.Pages) < berthv1alpha1.MaxChangedPages
 	if c.Operation == operationUnchanged {
-		return one, whole
+		return one, nil
 	}
 	change := &simulator.Change{
 		Placement: key.String(), Operation: c.Operation, Before: len(c.Before), After: len(c.After),
@@ -87,7 +93,7 @@ func comparedOf(key types.NamespacedName, c *berthv1alpha1.ExplainedChange) (sim
 		change.Conditions = append(change.Conditions, simulator.ConditionChange{Type: o.Type, Before: conditionOf(o.Type, o.Before), After: conditionOf(o.Type, o.After)})
 	}
 	one.Change = change
-	return one, whole
+	return one, nil
 }
 
 func conditionOf(kind string, s *berthv1alpha1.ConditionState) *simulator.Condition {
@@ -126,8 +132,12 @@ func resilienceOf(a *Result) *berthv1alpha1.ExplainedResilience {
 	return r
 }
 
-// survivalOf returns what status.resilience says about a Placement.
-func survivalOf(key types.NamespacedName, r *berthv1alpha1.ExplainedResilience) resilience.Placement {
+// ResilienceOf returns what status.resilience says about a Placement, or an error if domains are
+// left out.
+func ResilienceOf(key types.NamespacedName, r *berthv1alpha1.ExplainedResilience) (resilience.Placement, error) {
+	if r.LeftOut > 0 {
+		return resilience.Placement{}, fmt.Errorf("the PlacementExplanation of Placement %s has no time or no space for %d of its domains", key, r.LeftOut)
+	}
 	p := resilience.Placement{
 		Placement: key.String(), Satisfied: r.Satisfied, Why: r.Why, Misconfigured: r.Misconfigured, Selected: int(r.Selected),
 		Domains: int(r.Domains), Survived: int(r.Survived), WithoutDomain: int(r.WithoutDomain), Losses: []resilience.Loss{}, Message: r.Message,
@@ -141,5 +151,5 @@ func survivalOf(key types.NamespacedName, r *berthv1alpha1.ExplainedResilience) 
 			Why: l.Why, Added: int(l.Added), Removed: int(l.Removed),
 		})
 	}
-	return p
+	return p, nil
 }

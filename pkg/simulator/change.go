@@ -31,6 +31,8 @@ type Comparison struct {
 	OutOfDate []OutOfDate `json:"outOfDate"`
 	// Misconfigured are the Placements that are misconfigured with the change.
 	Misconfigured []Misconfigured `json:"misconfigured,omitempty"`
+	// Notes say what the comparison leaves out.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Summary has the totals of a Comparison.

@@ -44,7 +44,15 @@ func SelectedBy(d *scheduler.Attempt) (names []string, undecided string) {
 // WhyNot returns why a cluster would not be selected for a Placement; empty if it is not known.
 func (s *Simulator) WhyNot(ctx context.Context, key types.NamespacedName, cluster string) string {
 	report, err := s.Explain(ctx, key, cluster)
-	if err != nil || report.Answer == nil {
+	if err != nil {
+		return ""
+	}
+	return report.WhyNot(cluster)
+}
+
+// WhyNot returns why a cluster would not be selected; empty if it is not known.
+func (report *Report) WhyNot(cluster string) string {
+	if report.Answer == nil {
 		return ""
 	}
 	for _, v := range report.Verdicts {

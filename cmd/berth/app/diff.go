@@ -114,7 +114,7 @@ func (o *diffOptions) run(ctx context.Context, progress *progress, cmd *cobra.Co
 		return nil, err
 	}
 	progress.say("reading the hub")
-	objects, err := o.simulation.read(ctx, hub)
+	objects, asker, err := o.simulation.fleet(ctx, hub)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +128,17 @@ func (o *diffOptions) run(ctx context.Context, progress *progress, cmd *cobra.Co
 	if err != nil {
 		return nil, err
 	}
+	edits = append(replaced, edits...)
 	progress.say("comparing")
-	w, err := simulator.NewWhatIf(ctx, objects, append(replaced, edits...), time.Now(), with)
+	report := func(done, all int) { progress.say("compared %d of %d Placements", done, all) }
+	if asker != nil {
+		return asker.Compare(ctx, namespace, edits, report)
+	}
+	w, err := simulator.NewWhatIf(ctx, objects, edits, time.Now(), with)
 	if err != nil {
 		return nil, err
 	}
-	return w.Compare(ctx, w.Placements(), func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
+	return w.Compare(ctx, w.Placements(), report)
 }
 
 // load reads the files.
@@ -221,6 +226,7 @@ func notes(c *simulator.Comparison, wide bool) []string {
 		}
 		lines = append(lines, fmt.Sprintf("Misconfigured%s: %s: %s", already, m.Placement, m.Message))
 	}
+	lines = append(lines, c.Notes...)
 	if len(c.OutOfDate) == 0 {
 		return lines
 	}

@@ -77,6 +77,7 @@ func (o *drainOptions) finish(cmd *cobra.Command) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) }
 	o.addFlags(cmd)
+	o.hub.addNamespace(cmd, "namespace whose Placements are shown without permission to list the fleet (default: the kubeconfig's)")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "all clusters with these labels, for example rack=r7")
 	complete(cmd, "selector", cobra.NoFileCompletions)
 	return cmd
@@ -88,10 +89,11 @@ func (o *drainOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	hub, _, err := o.hub.connect()
+	hub, namespace, err := o.hub.connect()
 	if err != nil {
 		return err
 	}
+	o.namespace = namespace
 	names, err := clustersOf(ctx, hub, args, selector)
 	if err != nil {
 		return err

@@ -3,15 +3,16 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/pkg/actions"
+	"github.com/berth-dev/berth/pkg/preview"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -20,6 +21,8 @@ type effectOptions struct {
 	actFlags
 	simulation simulationFlags
 	hub        hubFlags
+	// namespace is the one to use.
+	namespace string
 }
 
 // effectHelp describes what the commands share in a help text.
@@ -54,6 +57,7 @@ func (o *effectOptions) connect(ctx context.Context, arg string) (client.Client,
 	if err != nil {
 		return nil, types.NamespacedName{}, err
 	}
+	o.namespace = namespace
 	ref, err := o.hub.resolve(ctx, hub, namespace, arg)
 	return hub, ref.NamespacedName, err
 }
@@ -69,10 +73,10 @@ func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, prepared ...
 	defer progress.stop()
 	comparison, refusal, err := o.compare(ctx, hub, prepared, progress)
 	progress.stop()
-	if apierrors.IsForbidden(err) && actions.NeedsPreview(first.Verb) {
-		return fmt.Errorf("%s is refused: %w: %w", first.Verb, actions.ErrNoPreview, err)
+	if errors.Is(err, actions.ErrNoPreview) && actions.NeedsPreview(first.Verb) {
+		return fmt.Errorf("%s is refused: %w", first.Verb, err)
 	}
-	if apierrors.IsForbidden(err) {
+	if errors.Is(err, actions.ErrNoPreview) {
 		return say(out, "The change is not shown: %v\n", err)
 	}
 	if err != nil {
@@ -80,6 +84,9 @@ func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, prepared ...
 	}
 	for _, m := range comparison.Misconfigured {
 		say(out, "Misconfigured: %s: %s\n", m.Placement, m.Message)
+	}
+	for _, note := range comparison.Notes {
+		say(out, "%s\n", note)
 	}
 	switch {
 	case len(comparison.Changes) > 0:
@@ -92,8 +99,9 @@ func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, prepared ...
 	return cmp.Or(err, refusal)
 }
 
-// compare makes decisions without and with the objects of actions: of the Placement of the action,
-// or of all Placements for actions on clusters. refusal is why the action must not be done.
+// compare makes decisions without and with actions: of the Placement of the action, or of all
+// Placements for actions on clusters; of those in the namespace if the fleet may not be listed.
+// refusal is why the action must not be done.
 func (o *effectOptions) compare(
 	ctx context.Context, hub client.Client, prepared []*actions.Prepared, progress *progress,
 ) (comparison *simulator.Comparison, refusal, err error) {
@@ -102,13 +110,20 @@ func (o *effectOptions) compare(
 		return nil, nil, err
 	}
 	progress.say("reading the hub")
-	objects, err := o.simulation.read(ctx, hub)
+	objects, asker, err := o.simulation.fleet(ctx, hub)
 	if err != nil {
 		return nil, nil, err
 	}
 	first, edits := prepared[0], make([]simulator.Edit, len(prepared))
 	for i, action := range prepared {
-		edits[i] = simulator.Edit{Kind: simulator.EditReplace, Object: action.Object}
+		edits[i] = preview.EditOf(action)
+	}
+	report := func(done, all int) { progress.say("compared %d of %d Placements", done, all) }
+	if asker != nil {
+		if comparison, err = asker.Compare(ctx, o.namespace, edits, report); err == nil {
+			refusal = first.Check(ctx, asker.After(edits))
+		}
+		return comparison, refusal, err
 	}
 	with.Alone = actions.OnPlacement(first.Verb)
 	progress.say("comparing")
@@ -120,8 +135,7 @@ func (o *effectOptions) compare(
 	if !with.Alone {
 		keys = w.Placements()
 	}
-	comparison, err = w.Compare(ctx, keys, func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
-	if err != nil {
+	if comparison, err = w.Compare(ctx, keys, report); err != nil {
 		return nil, nil, err
 	}
 	return comparison, first.Check(ctx, w.After), nil

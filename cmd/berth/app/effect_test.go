@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
@@ -79,6 +80,12 @@ func editedHub(t *testing.T, clusters []string, forbidden, pinned bool) client.C
 				return apierrors.NewForbidden(schema.GroupResource{Group: v1alpha1.GroupName, Resource: "managedclusters"}, "", nil)
 			}
 			return c.List(ctx, list, options...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if _, is := object.(*berthv1alpha1.PlacementExplanation); is {
+				return apierrors.NewForbidden(schema.GroupResource{Group: "berth.dev", Resource: "placementexplanations"}, "", nil)
+			}
+			return c.Create(ctx, object, options...)
 		},
 	}).Build()
 }

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/explanation"
+	"github.com/berth-dev/berth/pkg/preview"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -115,12 +117,17 @@ type explained struct {
 func (o *explainOptions) explainer(
 	ctx context.Context, hub client.Client, refs []placementRef, with simulator.Options,
 ) (func(key types.NamespacedName) (*explained, error), error) {
-	objects, err := o.read(ctx, hub, refs)
-	if apierrors.IsForbidden(err) {
-		return func(key types.NamespacedName) (*explained, error) { return o.ask(ctx, hub, key, err) }, nil
-	}
+	objects, asker, err := o.simulation.fleet(ctx, hub)
 	if err != nil {
 		return nil, err
+	}
+	if asker != nil {
+		return func(key types.NamespacedName) (*explained, error) { return o.ask(ctx, asker, key) }, nil
+	}
+	for _, ref := range refs {
+		if err := o.known(objects, ref.NamespacedName); err != nil {
+			return nil, err
+		}
 	}
 	s, err := simulator.New(ctx, objects, time.Now(), with)
 	if err != nil {
@@ -191,18 +198,24 @@ func (o *explainOptions) sayIfNoCandidate(out io.Writer, report *simulator.Repor
 	return say(out, "  %s is no candidate: %s.\n", o.cluster, cmp.Or(report.NoCandidate, decide.NoCandidateUnknown))
 }
 
-// read lists the objects that decide the Placements.
-func (o *explainOptions) read(ctx context.Context, hub client.Client, refs []placementRef) (simulator.Objects, error) {
-	objects, err := o.simulation.read(ctx, hub)
+// ask asks the controller to explain a Placement.
+func (o *explainOptions) ask(ctx context.Context, asker *preview.Asker, key types.NamespacedName) (*explained, error) {
+	spec := berthv1alpha1.PlacementExplanationSpec{Placement: key.Name}
+	switch {
+	case o.all:
+		spec.Limit = berthv1alpha1.MaxVerdicts
+	case o.cluster != "":
+		spec.Clusters = []string{o.cluster}
+	}
+	e, err := asker.Ask(ctx, key.Namespace, spec)
 	if err != nil {
 		return nil, err
 	}
-	for _, ref := range refs {
-		if err := o.known(objects, ref.NamespacedName); err != nil {
-			return nil, err
-		}
+	report, note, err := explanation.AnswerOf(e)
+	if err != nil {
+		return nil, err
 	}
-	return objects, nil
+	return &explained{report, note}, nil
 }
 
 // known returns an error if the hub lacks the Placement or the cluster of the request.

@@ -129,23 +129,29 @@ func (o *resilienceOptions) run(ctx context.Context, args []string, by resilienc
 		return nil, err
 	}
 	progress.say("reading the hub")
-	objects, err := o.simulation.read(ctx, hub)
+	var keys []types.NamespacedName
+	for _, ref := range refs {
+		if !slices.Contains(keys, ref.NamespacedName) {
+			keys = append(keys, ref.NamespacedName)
+		}
+	}
+	objects, asker, err := o.simulation.fleet(ctx, hub)
 	if err != nil {
 		return nil, err
+	}
+	if asker != nil {
+		return asker.Resilience(ctx, by, keys, func(done, all int) {
+			progress.say("decided %d of %s without each domain", done, number(all, "Placement"))
+		})
 	}
 	s, err := simulator.New(ctx, objects, time.Now(), with)
 	if err != nil {
 		return nil, err
 	}
 	known := s.Placements()
-	var keys []types.NamespacedName
-	for _, ref := range refs {
-		switch {
-		case slices.Contains(keys, ref.NamespacedName):
-		case slices.Contains(known, ref.NamespacedName):
-			keys = append(keys, ref.NamespacedName)
-		default:
-			return nil, fmt.Errorf("there is no Placement %s", ref)
+	for _, key := range keys {
+		if !slices.Contains(known, key) {
+			return nil, fmt.Errorf("there is no Placement %s", key)
 		}
 	}
 	return survey(ctx, s, by, keys, progress)

@@ -177,8 +177,10 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 		huge := gpu()
 		huge.Metadata.Annotations = map[string]string{"a": strings.Repeat("x", 2<<20)}
 		for want, spec := range map[string]explanationSpec{
-			"exactly one of placement and template is required":                                            {},
-			"spec: Invalid value: exactly one of placement":                                                {Placement: "web", Template: gpu()},
+			"spec: Invalid value: placement or template is required":                                       {},
+			"spec.edits: Too many: 101: must have at most 100":                                             {Placement: "web", Edits: make([]berthv1alpha1.ClusterEdit, 101)},
+			`spec.edits[0].kind: Unsupported value: "number"`:                                              {Placement: "web", Edits: []berthv1alpha1.ClusterEdit{{Kind: "number"}}},
+			"spec.domains: Too long: may not be more than 323":                                             {Placement: "web", Domains: strings.Repeat("x", 324)},
 			"spec.limit: Invalid value: 1001":                                                              {Placement: "web", Limit: 1001},
 			"spec.limit: Invalid value: -1":                                                                {Placement: "web", Limit: -1},
 			"spec.clusters: Too many: 201: must have at most 200":                                          {Placement: "web", Clusters: many},
