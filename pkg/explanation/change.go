@@ -3,13 +3,17 @@ package explanation
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/resilience"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -17,30 +21,29 @@ import (
 const operationUnchanged = "Unchanged"
 
 // changeOf returns status.change; nil for a question without edits.
-func changeOf(a *Result) *berthv1alpha1.ExplainedChange {
+func changeOf(a *Result, now time.Time) *berthv1alpha1.ExplainedChange {
 	if a.Change == nil {
 		return nil
 	}
 	c := &berthv1alpha1.ExplainedChange{
-		Operation: operationUnchanged, ClustersBefore: int32(len(a.Change.Before)), ClustersAfter: int32(len(a.Change.After)),
-		Before: cutNames(a.Change.Before), After: cutNames(a.Change.After), Undecided: v1alpha1.CutMessage(a.Undecided),
+		Operation: operationUnchanged, Before: cutNames(a.Change.Before), After: cutNames(a.Change.After),
+		Undecided: v1alpha1.CutMessage(a.Undecided), OutOfDate: a.Change.OutOfDate != nil,
 	}
-	if o := a.Change.OutOfDate; o != nil {
-		c.OutOfDate, c.Held = true, o.Held
-	}
-	if m := a.Change.Misconfigured; m != nil {
-		c.Misconfigured, c.MisconfiguredBefore = v1alpha1.CutMessage(m.Message), m.Before
-	}
+	c.Truncated = len(c.Before) < len(a.Change.Before) || len(c.After) < len(a.Change.After)
 	change := a.Change.Change
 	if change == nil {
 		return c
 	}
-	c.Operation, c.NeedsApproval = change.Operation, change.NeedsApproval
+	c.Operation, c.Truncated = change.Operation, c.Truncated || len(change.Pages) > berthv1alpha1.MaxChangedPages
 	for _, page := range change.Pages[:min(len(change.Pages), berthv1alpha1.MaxChangedPages)] {
 		c.Pages = append(c.Pages, berthv1alpha1.ChangedPage(page))
 	}
 	for _, one := range change.Conditions[:min(len(change.Conditions), berthv1alpha1.MaxChangedConditions)] {
-		c.Conditions = append(c.Conditions, berthv1alpha1.ChangedCondition{Type: one.Type, Before: stateOf(one.Before), After: stateOf(one.After)})
+		if after := one.After; after != nil {
+			v1alpha1.SetCondition(&c.Conditions, metav1.Condition{
+				Type: one.Type, Status: after.Status, Reason: after.Reason, Message: v1alpha1.CutText(after.Message, maxText), LastTransitionTime: metav1.Time{Time: now},
+			})
+		}
 	}
 	return c
 }
@@ -56,27 +59,24 @@ func cutNames(names []string) []string {
 	return names[:min(len(names), berthv1alpha1.MaxChangedClusters)]
 }
 
-func stateOf(c *simulator.Condition) *berthv1alpha1.ConditionState {
-	if c == nil {
-		return nil
-	}
-	return &berthv1alpha1.ConditionState{Status: c.Status, Reason: c.Reason, Message: v1alpha1.CutText(c.Message, maxText)}
-}
-
-// ComparedOf returns what status.change says about a Placement, or an error if its lists are cut.
-func ComparedOf(key types.NamespacedName, c *berthv1alpha1.ExplainedChange) (simulator.Compared, error) {
-	if c == nil {
+// ComparedOf returns the difference that the answer to a question with edits describes, or an error
+// if it is not whole.
+func ComparedOf(key types.NamespacedName, status *berthv1alpha1.PlacementExplanationStatus) (simulator.Compared, error) {
+	c := status.Change
+	switch {
+	case c == nil:
 		return simulator.Compared{}, fmt.Errorf("the PlacementExplanation of Placement %s has no status.change", key)
-	}
-	if len(c.Before) < int(c.ClustersBefore) || len(c.After) < int(c.ClustersAfter) || len(c.Pages) == berthv1alpha1.MaxChangedPages {
-		return simulator.Compared{}, fmt.Errorf("the change of Placement %s from %d to %d clusters is too large for a PlacementExplanation", key, c.ClustersBefore, c.ClustersAfter)
+	case c.Truncated:
+		return simulator.Compared{}, fmt.Errorf("the change of Placement %s is too large for a PlacementExplanation", key)
 	}
 	one := simulator.Compared{Before: c.Before, After: c.After}
 	if c.OutOfDate {
-		one.OutOfDate = &simulator.OutOfDate{Placement: key.String(), Held: c.Held}
+		one.OutOfDate = &simulator.OutOfDate{Placement: key.String()}
 	}
-	if c.Misconfigured != "" {
-		one.Misconfigured = &simulator.Misconfigured{Placement: key.String(), Message: c.Misconfigured, Before: c.MisconfiguredBefore}
+	mistake := meta.FindStatusCondition(status.Conditions, v1alpha1.PlacementConditionMisconfigured)
+	if mistake != nil && mistake.Status == metav1.ConditionTrue {
+		isNew := c.Operation == simulator.Created || meta.FindStatusCondition(c.Conditions, mistake.Type) != nil
+		one.Misconfigured = &simulator.Misconfigured{Placement: key.String(), Message: mistake.Message, Before: !isNew}
 	}
 	if c.Operation == operationUnchanged {
 		return one, nil
@@ -84,23 +84,19 @@ func ComparedOf(key types.NamespacedName, c *berthv1alpha1.ExplainedChange) (sim
 	change := &simulator.Change{
 		Placement: key.String(), Operation: c.Operation, Before: len(c.Before), After: len(c.After),
 		Added: append([]string{}, changes.Minus(c.After, c.Before)...), Removed: append([]string{}, changes.Minus(c.Before, c.After)...),
-		Pages: []simulator.PageChange{}, Conditions: []simulator.ConditionChange{}, NeedsApproval: c.NeedsApproval,
+		Pages: []simulator.PageChange{}, Conditions: []simulator.ConditionChange{},
 	}
+	change.NeedsApproval = status.Pending != nil && status.Pending.Reason == string(plan.Held) && len(change.Added)+len(change.Removed) > 0
 	for _, page := range c.Pages {
 		change.Pages = append(change.Pages, simulator.PageChange(page))
 	}
-	for _, o := range c.Conditions {
-		change.Conditions = append(change.Conditions, simulator.ConditionChange{Type: o.Type, Before: conditionOf(o.Type, o.Before), After: conditionOf(o.Type, o.After)})
+	for _, after := range c.Conditions {
+		change.Conditions = append(change.Conditions, simulator.ConditionChange{
+			Type: after.Type, After: &simulator.Condition{Type: after.Type, Status: after.Status, Reason: after.Reason, Message: after.Message},
+		})
 	}
 	one.Change = change
 	return one, nil
-}
-
-func conditionOf(kind string, s *berthv1alpha1.ConditionState) *simulator.Condition {
-	if s == nil {
-		return nil
-	}
-	return &simulator.Condition{Type: kind, Status: s.Status, Reason: s.Reason, Message: s.Message}
 }
 
 // resilienceOf returns status.resilience; nil unless it was asked for.
@@ -110,11 +106,8 @@ func resilienceOf(a *Result) *berthv1alpha1.ExplainedResilience {
 		return nil
 	}
 	r := &berthv1alpha1.ExplainedResilience{
-		Message: v1alpha1.CutText(p.Message, maxText), Satisfied: p.Satisfied, Why: v1alpha1.CutText(p.Why, maxText), Misconfigured: p.Misconfigured,
-		Selected: int32(p.Selected), Domains: int32(p.Domains), Survived: int32(p.Survived), WithoutDomain: int32(p.WithoutDomain),
-	}
-	if p.Wanted != nil {
-		r.Wanted = new(int32(*p.Wanted))
+		Message: v1alpha1.CutText(p.Message, maxText), Satisfied: p.Satisfied, Selected: int32(p.Selected), Domains: int32(p.Domains),
+		Survived: int32(p.Survived), WithoutDomain: int32(p.WithoutDomain),
 	}
 	bytes := 0
 	for _, l := range p.Losses[:min(len(p.Losses), berthv1alpha1.MaxLosses)] {
@@ -139,11 +132,8 @@ func ResilienceOf(key types.NamespacedName, r *berthv1alpha1.ExplainedResilience
 		return resilience.Placement{}, fmt.Errorf("the PlacementExplanation of Placement %s has no time or no space for %d of its domains", key, r.LeftOut)
 	}
 	p := resilience.Placement{
-		Placement: key.String(), Satisfied: r.Satisfied, Why: r.Why, Misconfigured: r.Misconfigured, Selected: int(r.Selected),
-		Domains: int(r.Domains), Survived: int(r.Survived), WithoutDomain: int(r.WithoutDomain), Losses: []resilience.Loss{}, Message: r.Message,
-	}
-	if r.Wanted != nil {
-		p.Wanted = new(int(*r.Wanted))
+		Placement: key.String(), Satisfied: r.Satisfied, Selected: int(r.Selected), Domains: int(r.Domains), Survived: int(r.Survived),
+		WithoutDomain: int(r.WithoutDomain), Losses: []resilience.Loss{}, Message: r.Message,
 	}
 	for _, l := range r.Losses {
 		p.Losses = append(p.Losses, resilience.Loss{

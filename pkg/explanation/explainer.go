@@ -83,8 +83,8 @@ type Result struct {
 	Change    *simulator.Compared
 	Undecided string
 	Unmatched int
-	// Resilience is the answer to Domains; nil without it. DomainsLeft counts the domains that there
-	// was no time for.
+	// Resilience is the answer to Domains; nil without it. DomainsLeft counts the domains for which
+	// there was no time.
 	Resilience  *resilience.Placement
 	DomainsLeft int
 	// Retry asks to call Explain again after this time. Throttled is true if the namespace has used
@@ -134,7 +134,7 @@ func (e *Explainer) decide(ctx context.Context, q *Question, snapshot *framework
 	defer e.Scheduler.Release(a.Decision)
 	_, _, timedOut := a.TimedOut()
 	if snapshot.Trial && (timedOut || a.Failure.IsUnfinished()) {
-		// The cycle before it begins anew each time.
+		// It is not continued, so a repetition may take as long.
 		q.trials++
 		timedOut = timedOut || q.trials >= maxTimeouts
 	}

@@ -56,7 +56,7 @@ func QuestionOf(e *berthv1alpha1.PlacementExplanation) (Question, error) {
 // Throttled. It sets LeftOut.
 func (a *Result) SetStatus(status *berthv1alpha1.PlacementExplanationStatus, now time.Time) {
 	status.DecidedTime = &metav1.Time{Time: now}
-	status.Change, status.Resilience = changeOf(a), resilienceOf(a)
+	status.Change, status.Resilience = changeOf(a, now), resilienceOf(a)
 	report := a.Report
 	if report.Answer == nil {
 		return

@@ -68,7 +68,7 @@ func (a *Asker) Compare(ctx context.Context, namespace string, edits []simulator
 		if note != "" && !slices.Contains(c.Notes, note) {
 			c.Notes = append(c.Notes, note)
 		}
-		one, err := explanation.ComparedOf(key, e.Status.Change)
+		one, err := explanation.ComparedOf(key, &e.Status)
 		if err != nil {
 			return nil, a.tooLarge(err)
 		}
@@ -137,7 +137,7 @@ func (p after) Selected(ctx context.Context, key client.ObjectKey) (names []stri
 	if err != nil {
 		return nil, "", err
 	}
-	if _, err := explanation.ComparedOf(key, e.Status.Change); err != nil {
+	if _, err := explanation.ComparedOf(key, &e.Status); err != nil {
 		return nil, "", p.asker.tooLarge(err)
 	}
 	return e.Status.Change.After, e.Status.Change.Undecided, nil

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -81,7 +82,11 @@ func nameOf(edit *simulator.Edit) string {
 	if edit.Object == nil {
 		return edit.Kind + " " + edit.Type + " " + edit.Name
 	}
-	return fmt.Sprintf("%s %T %s", edit.Kind, edit.Object, edit.Object.GetName())
+	kind := edit.Object.GetObjectKind().GroupVersionKind().Kind
+	if known, ok := kinds.Of(edit.Object); ok {
+		kind = known.Name
+	}
+	return edit.Kind + " " + kind + " " + edit.Object.GetName()
 }
 
 // lastApplied is an annotation that decisions do not depend on and that may be long.

@@ -74,9 +74,8 @@ const (
 )
 
 // PlacementExplanation asks why a Placement has its clusters, or which clusters a Placement would
-// get, also after edits. Its author needs no permission outside the namespace and learns only about
-// candidates: members of the sets that are bound to the namespace. Berth deletes it after 10
-// minutes.
+// get. Its author needs no permission outside the namespace and learns only about candidates:
+// members of the sets that are bound to the namespace. Berth deletes it after 10 minutes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -113,14 +112,13 @@ type PlacementExplanationSpec struct {
 	Placement string `json:"placement,omitempty"`
 
 	// template describes a Placement that is decided as if it were created now in this namespace,
-	// under the name of this object. With placement, it describes that Placement after an edit, in
-	// the same queue, or after its creation. Nothing is published. It has at most 64 KiB of JSON.
-	// Example: {spec: {numberOfClusters: 2}}.
+	// under the name of this object; with placement, that Placement after an edit or its creation.
+	// Nothing is published. It has at most 64 KiB of JSON. Example: {spec: {numberOfClusters: 2}}.
 	// +optional
 	Template *PlacementTemplate `json:"template,omitempty"`
 
-	// clusters are the names of the clusters to explain. If the list is empty, the selected
-	// clusters and those nearest to the cut are explained.
+	// clusters are the names of the clusters to explain. If empty, the selected ones and those
+	// nearest to the cut are explained.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=200
@@ -136,15 +134,13 @@ type PlacementExplanationSpec struct {
 	// +kubebuilder:validation:Maximum=1000
 	Limit int32 `json:"limit,omitempty"`
 
-	// edits are changes of clusters, in their order, with which the Placement is decided. They apply
-	// to members of the sets that are bound to the namespace, and to no other cluster.
+	// edits are assumed changes of candidates, in their order. Other clusters do not change.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Edits []ClusterEdit `json:"edits,omitempty"`
 
-	// domains is label:KEY, claim:NAME or cluster. status.resilience then says which of these
-	// failure domains the Placement can lose, one at a time.
+	// domains asks which failure domains can be lost: label:KEY, claim:NAME or cluster.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=323
@@ -154,23 +150,21 @@ type PlacementExplanationSpec struct {
 // ClusterEdit is a change of clusters whose effect is shown without being written. The fields
 // beside kind depend on it.
 type ClusterEdit struct {
-	// kind is taint, label or drain (the taint of a drain) for a change of one cluster; lose for
-	// the deletion of all clusters of a domain; evict for an eviction from the Placement.
+	// kind is one of taint, label, drain, evict, or lose for all clusters of a domain.
 	// +kubebuilder:validation:Enum=taint;label;drain;lose;evict
 	Kind string `json:"kind"`
 
-	// cluster is the name of the cluster. All kinds but lose need it.
+	// cluster is for all kinds but lose.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Cluster string `json:"cluster,omitempty"`
 
-	// key is that of the taint or label; for lose label:KEY or claim:NAME, without a colon the key
-	// of a label.
+	// key is that of the taint or label; for lose label:KEY or claim:NAME.
 	// +optional
 	// +kubebuilder:validation:MaxLength=323
 	Key string `json:"key,omitempty"`
 
-	// value is that of the taint or label; for lose that of the label or claim.
+	// value is that of the taint, label or claim.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Value string `json:"value,omitempty"`
@@ -180,8 +174,7 @@ type ClusterEdit struct {
 	// +kubebuilder:validation:MaxLength=63
 	Effect string `json:"effect,omitempty"`
 
-	// remove removes the taint or label, or ends the drain. Taints of all effects are removed if
-	// effect is empty.
+	// remove removes the taint, of all effects if effect is empty, or the label.
 	// +optional
 	Remove bool `json:"remove,omitempty"`
 }
@@ -206,7 +199,7 @@ type TemplateMetadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// annotations are the annotations of the Placement, with values of at most 4,096 characters.
-	// The submitter is always that of the PlacementExplanation, not one that is named here.
+	// The submitter is that of the PlacementExplanation.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=100
 	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317 && size(self[key]) <= 4096)",message="a value may have at most 4,096 characters"
@@ -219,8 +212,7 @@ type PlacementExplanationStatus struct {
 	// +optional
 	DecidedTime *metav1.Time `json:"decidedTime,omitempty"`
 
-	// conditions are Explained and Throttled, and the conditions that the Placement has or would
-	// get.
+	// conditions are Explained, Throttled and those that the Placement has or would get.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -235,8 +227,7 @@ type PlacementExplanationStatus struct {
 	// +optional
 	SelectedClusters int32 `json:"selectedClusters"`
 
-	// decisions are the PlacementDecisions that the Placement has or would get; at most the first
-	// 1,000.
+	// decisions are the PlacementDecisions that the Placement has or would get, at most 1,000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -254,24 +245,23 @@ type PlacementExplanationStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	Prioritizers []PrioritizerWeight `json:"prioritizers,omitempty"`
 
-	// verdicts are the reasons for single clusters, sorted by name. They are cut at 512 KiB; the
-	// message of the condition Explained then has the number of missing ones.
+	// verdicts are the reasons for single clusters, sorted by name, cut at 512 KiB; condition
+	// Explained counts the missing ones.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Verdicts []ClusterVerdict `json:"verdicts,omitempty"`
 
-	// pending is the change that would not be published yet. The decisions are then those before
-	// the change, and the verdicts describe the change.
+	// pending is the change that would not be published yet: the decisions are those before it, the
+	// verdicts describe it.
 	// +optional
 	Pending *PendingChange `json:"pending,omitempty"`
 
-	// change is the effect of spec.template on spec.placement, and of spec.edits. The rest of the
-	// status describes the Placement with them.
+	// change is the effect of the edits. The rest of the status describes the Placement with them.
 	// +optional
 	Change *ExplainedChange `json:"change,omitempty"`
 
-	// resilience is the answer to spec.domains.
+	// resilience is the answer to spec.domains, in numbers.
 	// +optional
 	Resilience *ExplainedResilience `json:"resilience,omitempty"`
 }
@@ -279,31 +269,30 @@ type PlacementExplanationStatus struct {
 // ExplainedChange compares what is selected without and with the edits, whether or not a change may
 // be published now.
 type ExplainedChange struct {
-	// operation is Created for a Placement that does not exist, Updated for one whose decision
-	// changes, else Unchanged.
+	// operation is Created, Updated or Unchanged.
 	Operation string `json:"operation"`
 
-	// clustersBefore is the number of clusters without the edits.
-	// +optional
-	ClustersBefore int32 `json:"clustersBefore"`
-
-	// clustersAfter is the number of clusters with the edits.
-	// +optional
-	ClustersAfter int32 `json:"clustersAfter"`
-
-	// before are the clusters without the edits, sorted; cut at 64 KiB of names.
+	// before are the clusters without the edits, sorted.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10000
 	Before []string `json:"before,omitempty"`
 
-	// after are the clusters with the edits, sorted; cut at 64 KiB of names.
+	// after are the clusters with the edits, sorted.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10000
 	After []string `json:"after,omitempty"`
 
-	// pages are the PlacementDecisions that would be written, sorted by name; at most 200.
+	// undecided is why nothing is selected with the edits.
+	// +optional
+	Undecided string `json:"undecided,omitempty"`
+
+	// outOfDate is true if other clusters are published.
+	// +optional
+	OutOfDate bool `json:"outOfDate,omitempty"`
+
+	// pages are the PlacementDecisions that would be written, sorted by name.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=200
@@ -311,152 +300,92 @@ type ExplainedChange struct {
 
 	// conditions are those that differ, except in counts.
 	// +optional
-	// +listType=atomic
+	// +listType=map
+	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=20
-	Conditions []ChangedCondition `json:"conditions,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// needsApproval is true if the change would be held until a user approves it.
+	// truncated is true if clusters or pages are cut, at 64 KiB of names.
 	// +optional
-	NeedsApproval bool `json:"needsApproval,omitempty"`
-
-	// outOfDate is true if the published clusters differ from before, and held if that change is
-	// held.
-	// +optional
-	OutOfDate bool `json:"outOfDate,omitempty"`
-	// held is true if the change that would be published without the edits is held.
-	// +optional
-	Held bool `json:"held,omitempty"`
-
-	// undecided is why nothing would be selected with the edits: after are then the published
-	// clusters. Empty if something would be.
-	// +optional
-	Undecided string `json:"undecided,omitempty"`
-
-	// misconfigured is the mistake with the edits; empty if there is none.
-	// +optional
-	Misconfigured string `json:"misconfigured,omitempty"`
-	// misconfiguredBefore is true if there is a mistake without the edits, too.
-	// +optional
-	MisconfiguredBefore bool `json:"misconfiguredBefore,omitempty"`
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 // ChangedPage is a PlacementDecision that would be written.
 type ChangedPage struct {
-	// name is the name of the PlacementDecision.
+	// name is the name of the page.
 	Name string `json:"name"`
 
 	// operation is Created, Updated or Deleted.
 	Operation string `json:"operation"`
 }
 
-// ChangedCondition is a condition that differs; a state is absent if there is no condition.
-type ChangedCondition struct {
-	// type is the type of the condition.
-	Type string `json:"type"`
-
-	// before is the state without the edits.
-	// +optional
-	Before *ConditionState `json:"before,omitempty"`
-
-	// after is the state with the edits.
-	// +optional
-	After *ConditionState `json:"after,omitempty"`
-}
-
-// ConditionState is a condition without its type and times.
-type ConditionState struct {
-	// status is True, False or Unknown.
-	Status metav1.ConditionStatus `json:"status"`
-
-	// reason is the reason of the condition.
-	// +optional
-	Reason string `json:"reason,omitempty"`
-
-	// message is cut at 512 bytes.
-	// +optional
-	Message string `json:"message,omitempty"`
-}
-
-// ExplainedResilience is which failure domains a Placement can lose.
+// ExplainedResilience is which failure domains a Placement can lose, in numbers.
 type ExplainedResilience struct {
-	// message says it all in one line.
+	// message describes the result.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// satisfied is whether the Placement is satisfied before a loss. If not, no loss is tried.
+	// satisfied is false if the Placement is not satisfied before a loss.
 	// +optional
 	Satisfied bool `json:"satisfied"`
 
-	// why is the reason if it is not satisfied.
-	// +optional
-	Why string `json:"why,omitempty"`
-
-	// misconfigured is true if the Placement is misconfigured.
-	// +optional
-	Misconfigured bool `json:"misconfigured,omitempty"`
-
-	// selected is the number of clusters before a loss.
+	// selected are the clusters before a loss.
 	// +optional
 	Selected int32 `json:"selected"`
 
-	// wanted is numberOfClusters; absent if all are wanted.
-	// +optional
-	Wanted *int32 `json:"wanted,omitempty"`
-
-	// domains is the number of domains with candidates whose loss was tried.
+	// domains are those with candidates.
 	// +optional
 	Domains int32 `json:"domains"`
 
-	// survived is the number of domains whose loss leaves the Placement satisfied.
+	// survived are domains without which it is satisfied.
 	// +optional
 	Survived int32 `json:"survived"`
 
-	// withoutDomain is the number of candidates that are in no domain.
+	// withoutDomain are candidates in no domain.
 	// +optional
 	WithoutDomain int32 `json:"withoutDomain,omitempty"`
 
-	// losses are the domains whose loss changes the decision, the weakest first; at most 1,000, cut
-	// at 128 KiB.
+	// losses are the domains whose loss changes the decision, the weakest first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Losses []DomainLoss `json:"losses,omitempty"`
 
-	// leftOut is the number of domains that there was no time for, or whose losses are cut.
+	// leftOut are domains for which there was no time or space.
 	// +optional
 	LeftOut int32 `json:"leftOut,omitempty"`
 }
 
-// DomainLoss is what the loss of one failure domain does.
+// DomainLoss is what the loss of one failure domain does, in numbers of clusters.
 type DomainLoss struct {
-	// domain is the value of the label or claim, or the name of the cluster.
+	// domain is the value that the clusters share, or a cluster.
 	Domain string `json:"domain"`
 
-	// clusters is the number of candidates in the domain.
+	// clusters are its candidates.
 	// +optional
 	Clusters int32 `json:"clusters"`
 
-	// lost is the number of selected clusters in the domain.
+	// lost are its selected clusters.
 	// +optional
 	Lost int32 `json:"lost"`
 
-	// satisfied is whether the Placement is satisfied without the domain.
+	// satisfied is whether it is satisfied then.
 	// +optional
 	Satisfied bool `json:"satisfied"`
 
-	// missing is the number of clusters that are missing then.
+	// missing are clusters that are wanted.
 	// +optional
 	Missing int32 `json:"missing,omitempty"`
 
-	// why is the reason if it is not satisfied.
+	// why is the reason if not satisfied.
 	// +optional
 	Why string `json:"why,omitempty"`
 
-	// added is the number of clusters that are selected instead.
+	// added are clusters selected instead.
 	// +optional
 	Added int32 `json:"added"`
 
-	// removed is the number of other clusters that are not selected any more.
+	// removed are other clusters given up.
 	// +optional
 	Removed int32 `json:"removed"`
 }
@@ -478,8 +407,7 @@ type ExplainedDecision struct {
 	// +optional
 	ClusterCount int32 `json:"clusterCount"`
 
-	// clusters are the names of the clusters. They are left out once the names of all decisions
-	// together have more than 256 KiB.
+	// clusters are the names of the clusters, left out once all have more than 256 KiB.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -488,8 +416,8 @@ type ExplainedDecision struct {
 
 // ReasonCount is the number of candidates for which a reason applies.
 type ReasonCount struct {
-	// reason is Selected, Outranked for candidates that passed all filters and were not selected,
-	// NotDecided if nothing was decided, or the plugin that excluded the candidates.
+	// reason is Selected, Outranked (qualified, not selected), NotDecided, or the plugin that
+	// excluded the candidates.
 	Reason string `json:"reason"`
 
 	// clusters is the number of candidates.
@@ -536,16 +464,15 @@ type ClusterVerdict struct {
 	// +optional
 	Selected bool `json:"selected"`
 
-	// plugin is the one that excluded the cluster; empty if it was ranked or is not a candidate.
+	// plugin is the one that excluded the cluster.
 	// +optional
 	Plugin string `json:"plugin,omitempty"`
 
-	// reason is a text for people. It is "not a candidate" for every cluster that is not a
-	// candidate, whether it exists or not.
+	// reason is a text for people; "not a candidate" whether the cluster exists or not.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// rank counts from 1 among the candidates that passed all filters; absent if excluded.
+	// rank counts from 1; absent if excluded.
 	// +optional
 	Rank int32 `json:"rank,omitempty"`
 
@@ -557,20 +484,19 @@ type ClusterVerdict struct {
 	// +optional
 	Scores map[string]int64 `json:"scores,omitempty"`
 
-	// distance is the score minus the lowest score that was selected, or for a selected cluster
-	// minus the highest that was not.
+	// distance is the score minus the lowest selected one, or for a selected cluster the highest
+	// other one.
 	// +optional
 	Distance *int64 `json:"distance,omitempty"`
 
-	// selectedWith describes the smallest change with which the cluster would be selected.
+	// selectedWith is the smallest change that would select the cluster.
 	// +optional
 	SelectedWith string `json:"selectedWith,omitempty"`
 }
 
 // PendingChange is a change that would not be published now, or only in part.
 type PendingChange struct {
-	// reason is why: Progressing for a change that is published in steps; Held, Rejected or another
-	// reason of condition DecisionPending for one that is not published.
+	// reason is Progressing for a change in steps, else that of condition DecisionPending.
 	Reason string `json:"reason"`
 
 	// message describes the reason.
@@ -584,8 +510,8 @@ type PendingChange struct {
 	// +optional
 	RemovedCount int32 `json:"removedCount"`
 
-	// moving are the clusters that a change in steps adds and removes, sorted by name; at most the
-	// first 1,000, cut at 128 KiB.
+	// moving are the clusters that a change in steps adds and removes, sorted by name, cut at 128
+	// KiB.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -597,8 +523,7 @@ type MovingCluster struct {
 	// cluster is the name of the cluster.
 	Cluster string `json:"cluster"`
 
-	// state is a text for people: what was done with the cluster, or since when it leaves and what
-	// it waits for, or why it is not ready.
+	// state is a text for people: what was done with the cluster, or what it waits for.
 	// +optional
 	State string `json:"state"`
 }

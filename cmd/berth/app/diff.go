@@ -37,8 +37,8 @@ func newDiffCommand(plugins framework.Registry) *cobra.Command {
 		Short: "Show how a change would affect every Placement on the hub",
 		Long: `Show how a change would affect every Placement on the hub.
 
-diff reads the hub and decides every Placement twice, without and with the change, with the same engine as the controller. It shows
-the differences and writes nothing.
+diff reads the hub and decides every Placement twice, without and with the change, as the controller does. It shows the differences and
+writes nothing. ` + askHelp + `
 
 An object of -f replaces the object of the same name, as kubectl replace does; without a status, it keeps the status on the hub.
 Then the edits are applied, in the order --label, --taint, --drain, --lose, --number, --remove. Counts in messages of conditions are no changes.`,

@@ -35,10 +35,10 @@ func newDrainCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Remove clusters from all decisions, as DisruptionPolicies allow.
 
 The command shows the Placements that have the clusters and the change of all decisions, asks, and adds the taint ` + v1alpha1.DrainTaint + `:NoSelect.
-Placements without a DisruptionPolicy replace the clusters at once, the others in steps; those that tolerate the taint keep them. --wait
+If you may not list the fleet, it shows only the changes in the namespace. Placements without a DisruptionPolicy replace the clusters at once, the others in steps; those that tolerate the taint keep them. --wait
 prints the Placements that still have one of the clusters until there is none. It does not end while a Placement has no replacement and its
 policies do not permit to go on without: status says so. undrain removes the taint. Needs permission to list placementdecisions, and to get
-and patch managedclusters (-l: list). ` + unseenHelp,
+and patch managedclusters (-l: list).`,
 		Example: `  berth drain edge2
   berth drain -l rack=r7 --dry-run
   berth drain edge2 --wait --yes`,
@@ -55,7 +55,7 @@ func newUndrainCommand(plugins framework.Registry) *cobra.Command {
 		Short: "End the drain of clusters, so that they can be selected again",
 		Long: `End the drain of clusters, so that they can be selected again.
 
-The command shows the change of all decisions, asks, and removes the taint ` + v1alpha1.DrainTaint + `:NoSelect. Needs the permissions of drain. ` + unseenHelp,
+The command shows the change of all decisions, asks, and removes the taint ` + v1alpha1.DrainTaint + `:NoSelect. Needs the permissions of drain.`,
 		Example: `  berth undrain edge2
   berth undrain -l rack=r7 --yes`,
 	}
@@ -77,7 +77,7 @@ func (o *drainOptions) finish(cmd *cobra.Command) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) }
 	o.addFlags(cmd)
-	o.hub.addNamespace(cmd, "namespace whose Placements are shown without permission to list the fleet (default: the kubeconfig's)")
+	o.hub.addNamespace(cmd, "namespace of the Placements (default: the kubeconfig's)")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "all clusters with these labels, for example rack=r7")
 	complete(cmd, "selector", cobra.NoFileCompletions)
 	return cmd

@@ -26,10 +26,7 @@ type effectOptions struct {
 }
 
 // effectHelp describes what the commands share in a help text.
-const effectHelp = `The command shows the change of the decision first, as diff does, and asks. ` + unseenHelp + ` `
-
-// unseenHelp describes what a user without permissions does not see.
-const unseenHelp = `Without permission to list the fleet it does not show the change.`
+const effectHelp = `The command shows the change of the decision first, as diff does, and asks. `
 
 // addFlags adds the flags but -n.
 func (o *effectOptions) addFlags(cmd *cobra.Command) {
@@ -48,7 +45,7 @@ func (o *effectOptions) finish(cmd *cobra.Command) {
 	}
 	cmd.ValidArgsFunction = o.hub.completePlacements(nil)
 	o.addFlags(cmd)
-	o.hub.addNamespace(cmd, "namespace of the Placement (default: the kubeconfig's)")
+	o.hub.addNamespace(cmd, "namespace of the Placements (default: the kubeconfig's)")
 }
 
 // connect returns the hub and the Placement that the argument names.

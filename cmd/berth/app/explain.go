@@ -37,15 +37,13 @@ func newExplainCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Show why each cluster was or was not selected for a Placement. Without a name, explain does so for all Placements of the namespace.
 ` + placementHelp + `
 
-explain reads the hub and decides the Placement again with the same engine as the controller. It first counts the clusters by reason. Then
+explain reads the hub and decides the Placement again, as the controller does. It first counts the clusters by reason. Then
 it lists them by rank: those selected and those nearest to the cut, with --all the rest, too. For each cluster it shows the plugin that
 excluded it and the reason, or its score (-o wide: by prioritizer), rank and distance from the last selected cluster. For a cluster that was
 not selected it shows the smallest change with which it would be selected, and verifies the change by another decision. For several
 Placements, it lists clusters only with --all or --cluster.
 
-If you may not list the fleet, explain asks the controller: it creates a PlacementExplanation in the namespace, prints the answer and
-deletes it. The answer has the candidates of the namespace only, at most 1,000 of them without --cluster. That needs permission to create
-and get placementexplanations, which the roles berth-explainer and berth-editor include. Otherwise explain writes nothing.`,
+` + askHelp + ` Without --cluster, the answer has at most 1,000 of them.`,
 		Example: `  berth explain web -n shop
   berth explain placement/web -n shop --cluster paris1
   berth explain web -n shop --all -o wide

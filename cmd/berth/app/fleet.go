@@ -11,6 +11,9 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
+// askHelp describes, in a help text, who answers a user without permissions.
+const askHelp = `If you may not list the fleet, the controller answers, about candidates of the namespace only (role berth-explainer).`
+
 // fleet lists the objects that decisions depend on. For a user who may not list them, it returns
 // what asks the controller instead, within the rights of a namespace.
 func (f *simulationFlags) fleet(ctx context.Context, hub client.Client) (simulator.Objects, *preview.Asker, error) {

@@ -72,13 +72,13 @@ func newResilienceCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Show which regions, zones or clusters Placements can lose.
 
 resilience reads the hub. For each Placement and each domain, which is a value of the label or claim, or a single cluster, it removes the
-clusters of the domain and decides the Placement again with the same engine as the controller. A Placement survives the loss if it is still
+clusters of the domain and decides the Placement again, as the controller does. A Placement survives the loss if it is still
 satisfied: it has as many clusters as it wants and violates no constraint. Without numberOfClusters, at least one cluster has to remain.
 Only one domain is lost at a time, only domains with clusters that the Placement may use count, and other Placements keep their clusters.
 
 The Placements that are not satisfied come first, then those that survive least. For one Placement, or with -o wide, it lists the domains
 whose loss changes the decision, the weakest first. ` + placementHelp + `resilience
-writes nothing. Needs permission to list what decisions depend on, as diff does.`,
+writes nothing. ` + askHelp,
 		Example: `  berth resilience -A --domains label:region
   berth resilience web -n shop --domains claim:zone
   berth resilience -A --domains cluster --fail-below 1 -o markdown`,

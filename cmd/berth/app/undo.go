@@ -17,9 +17,9 @@ type revisionOptions struct {
 }
 
 // previewHelp describes what undo and pin have in common.
-const previewHelp = `The command shows the change first, as diff does, and asks. It is refused if the Placement would not have the
-clusters of the revision, and says which differ and why, and without permission to list the fleet (role berth-fleet-viewer). The change is
-published as any other: DisruptionPolicies apply. `
+const previewHelp = `The command shows the change of the decision first, as diff does, and asks. It is refused if the Placement would not have the
+clusters of the revision, and says which differ and why, and if it cannot show the change. The change is published as any other:
+DisruptionPolicies apply. `
 
 func newUndoCommand(plugins framework.Registry) *cobra.Command {
 	o := revisionOptions{effectOptions: effectOptions{simulation: simulationFlags{plugins: plugins}}, verb: actions.Undo}

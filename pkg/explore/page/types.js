@@ -146,6 +146,7 @@
  * @property {Change[]|null} changes
  * @property {OutOfDate[]|null} outOfDate
  * @property {Misconfigured[]} [misconfigured]
+ * @property {string[]} [notes]
  */
 
 /**

@@ -15,7 +15,7 @@ import (
 
 func commandLinePage() string {
 	var page strings.Builder
-	page.WriteString(generated("cmd/berth/app") + "# Command line\n\n`--help` also shows examples. " + namesOfPlacements + "\n\n" + exitCodes() + "\n" +
+	page.WriteString(generated("cmd/berth/app") + "# Command line\n\n`--help` also shows examples. " + strings.Join(repeated, " ") + "\n\n" + exitCodes() + "\n" +
 		"Under `kubectl placement` the same commands exist, with the same flags: " + shared() + ".\n")
 	root := app.NewCommand()
 	common := commonFlags(root)
@@ -34,8 +34,12 @@ func exitCodes() string {
 	return table.String()
 }
 
-// namesOfPlacements is a sentence in the help of many commands, which the page has once.
-const namesOfPlacements = "A NAME is a Placement, or TYPE/NAME of a Placement, PlacementChange or PlacementDecision, such as pl/web or pch/web-3, or NAMESPACE/NAME."
+// repeated are sentences in the help of many commands, which the page has once.
+var repeated = []string{
+	"A NAME is a Placement, or TYPE/NAME of a Placement, PlacementChange or PlacementDecision, such as pl/web or pch/web-3, or NAMESPACE/NAME.",
+	"If you may not list the fleet, the controller answers, about candidates of the namespace only (role berth-explainer).",
+	"The command shows the change of the decision first, as diff does, and asks.",
+}
 
 // paragraphs is a text with one line for each paragraph, except for indented lines.
 func paragraphs(text string) string {
@@ -44,7 +48,9 @@ func paragraphs(text string) string {
 
 // withoutRepeated removes what the page has once, and the stage, which the page of features has.
 func withoutRepeated(text string) string {
-	text = strings.ReplaceAll(text, " "+namesOfPlacements, "")
+	for _, sentence := range repeated {
+		text = strings.ReplaceAll(text, " "+sentence, "")
+	}
 	for _, exit := range app.CommonExits {
 		text = regexp.MustCompile(fmt.Sprintf(`(?m)\n  %d  %s$`, exit.Code, exit.Meaning)).ReplaceAllString(text, "")
 	}

@@ -146,12 +146,13 @@ func fieldsOf(s schema) string {
 	return string(text)
 }
 
+// kind is the type, as kubectl explain writes it.
 func kind(s schema) string {
 	switch {
 	case s.IntOrString:
 		return "integer or string"
 	case s.Items != nil:
-		return "list of " + kind(*s.Items)
+		return "[]" + kind(*s.Items)
 	case s.Type == "object" && len(s.AdditionalProperties) > 0 && string(s.AdditionalProperties) != "false":
 		return "map"
 	case s.Type == "":
@@ -197,7 +198,8 @@ func meaning(name string, s schema, required bool) string {
 		add(s.Maximum != nil, "At most %v.", value(s.Maximum))
 	}
 	if !strings.Contains(strings.ToLower(text), "at most ") {
-		add(s.MaxLength != nil, "At most %d characters.", value(s.MaxLength))
+		// Names of objects and values of labels have the lengths of Kubernetes.
+		add(s.MaxLength != nil && *s.MaxLength != 63 && *s.MaxLength != 253, "At most %d characters.", value(s.MaxLength))
 		add(s.MaxItems != nil, "At most %d.", value(s.MaxItems))
 		add(s.MaxProperties != nil, "At most %d.", value(s.MaxProperties))
 	}

@@ -18,9 +18,9 @@ func TestList(t *testing.T) {
 		"c2": {"type": "object", "description": "c2 selects.", "properties": {"matchLabels": {"type": "object"}, "matchExpressions": {"type": "array", "items": {"type": "object"}}}},
 		"d": {"type": "string", "description": "d is On or Off.", "enum": ["On", "Off"], "default": "On"}
 	}}`
-	want := "- `a` (list of object)\n" +
+	want := "- `a` ([]object)\n" +
 		"- `a[].key` (string): The key. Required.\n" +
-		"- `a[].values` (list of string): At most 3.\n" +
+		"- `a[].values` ([]string): At most 3.\n" +
 		"- `b` (object): b selects. At most 10 terms. Fields: as `a[]` of Kind.\n" +
 		"- `c` (integer): A time, from 1 to 9; the default is 2.\n" +
 		"- `c2` (object): c2 selects. Fields: Kubernetes' `LabelSelector`.\n" +

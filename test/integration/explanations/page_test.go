@@ -44,7 +44,7 @@ var _ = Describe("docs/explanations.md", func() {
 				Expect(author.Create(ctx, object)).To(Succeed())
 			}
 		}
-		Expect(commands).To(Equal(4))
+		Expect(commands).To(Equal(5))
 	})
 })
 

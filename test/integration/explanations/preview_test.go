@@ -18,12 +18,12 @@ import (
 	"github.com/berth-dev/berth/test/testhub"
 )
 
-// same runs a command as an administrator, who may list the fleet, and as the author of a
-// namespace, and expects the same output. It returns it, with the errors.
-func same(namespace string, args ...string) (text string, err error) {
+// same runs a command as an administrator, who may list the fleet, and as the author of namespace
+// dev, and expects the same output and error, which it returns.
+func same(args ...string) (text string, err error) {
 	GinkgoHelper()
-	want, wantErr := berth(append(args, "-n", namespace)...)
-	got, err := berth(append(args, "-n", namespace, "--as", "author-of-"+namespace)...)
+	want, wantErr := berth(append(args, "-n", "dev")...)
+	got, err := berth(append(args, "-n", "dev", "--as", "author-of-dev")...)
 	Expect(got).To(Equal(want))
 	if wantErr == nil {
 		Expect(err).NotTo(HaveOccurred())
@@ -88,12 +88,11 @@ spec: {numberOfClusters: 1, predicates: [{requiredClusterSelector: {labelSelecto
 	})
 
 	It("is that of an administrator for resilience", func() {
-		text, err := same("dev", "resilience", "web", "--domains", "label:zone")
+		text, err := same("resilience", "web", "--domains", "label:zone")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(ContainSubstring("2 of 2 domains of label zone can be lost; weakest is a: 1 of 1 clusters lost, 1 replaced"))
-		text, err = same("dev", "resilience", "--domains", "cluster", "-o", "json")
+		_, err = same("resilience", "--domains", "cluster", "-o", "wide")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(text).To(ContainSubstring(`"domains": 4`))
 	})
 
 	It("is that of an administrator for pin, undo and evict", func(ctx SpecContext) {
@@ -110,13 +109,13 @@ spec: {numberOfClusters: 1, predicates: [{requiredClusterSelector: {labelSelecto
 		testhub.SetNumber(ctx, hub, web, 2)
 		Eventually(records).WithArguments(2).Should(Succeed())
 
-		text, err := same("dev", "undo", "web", "--dry-run", "--allow-fewer")
+		text, err := same("undo", "web", "--dry-run", "--allow-fewer")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(HavePrefix("Spec: numberOfClusters: 2 → 1\n"))
 		Expect(text).To(MatchRegexp(`dev +web +Updated +2 +1 +<none> +1: dev-3 `))
-		_, err = same("dev", "undo", "web", "--dry-run")
+		_, err = same("undo", "web", "--dry-run")
 		Expect(err).To(MatchError(ContainSubstring("--allow-fewer permits that")))
-		text, err = same("dev", "pin", "web", "--dry-run")
+		text, err = same("pin", "web", "--dry-run")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(ContainSubstring("The decision of Placement dev/web does not change."))
 
@@ -125,14 +124,14 @@ spec: {numberOfClusters: 1, predicates: [{requiredClusterSelector: {labelSelecto
 		Expect(testhub.Patch(ctx, hub, cluster, `{"metadata":{"labels":{"gpu":null}}}`)).To(Succeed())
 		Eventually(ctx, testhub.Clusters).WithArguments(hub, web).Should(ConsistOf("dev-3"))
 		Eventually(records).WithArguments(3).Should(Succeed())
-		_, err = same("dev", "pin", "web", "--revision", "1", "--dry-run")
+		_, err = same("pin", "web", "--revision", "1", "--dry-run")
 		Expect(err).To(MatchError(ContainSubstring("would not have the clusters of revision 1 but 0 of its 1; without dev-1 (Predicate: labels do not match gpu=true)")))
 		Expect(testhub.Patch(ctx, hub, cluster, `{"metadata":{"labels":{"gpu":"true"}}}`)).To(Succeed())
 		Eventually(ctx, testhub.Clusters).WithArguments(hub, web).Should(ConsistOf("dev-1", "dev-3"))
 		Eventually(records).WithArguments(4).Should(Succeed())
 
 		testhub.Grant(ctx, hub, "dev", "author-of-dev", "berth-evictor")
-		text, err = same("dev", "evict", "web", "--cluster", "dev-1", "--dry-run")
+		text, err = same("evict", "web", "--cluster", "dev-1", "--dry-run")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(MatchRegexp(`dev +web +Updated +2 +1 +<none> +1: dev-1 `))
 	})
