@@ -19,6 +19,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/preview"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -134,15 +135,22 @@ func (v *Viewer) effect(ctx context.Context, p *actions.Prepared) (comparison *s
 	}
 	var objects simulator.Objects
 	var now time.Time
+	var seen scope
 	err = v.Live.use(func(w *world, _ int64) error {
-		if !v.Live.scope.whole() {
-			return actions.ErrNoPreview
+		if seen = v.Live.scope; seen.whole() {
+			objects, now = objectsOf(w.inventory), w.now()
 		}
-		objects, now = objectsOf(w.inventory), w.now()
 		return nil
 	})
 	if err != nil {
 		return nil, "", nil, err
+	}
+	if !seen.whole() {
+		asker, edits := seen.asker(v.Client), []simulator.Edit{preview.EditOf(p)}
+		if comparison, err = asker.Compare(ctx, seen.namespace, edits, nil); err != nil {
+			return nil, "", nil, err
+		}
+		return comparison, strings.Join(comparison.Notes, " "), p.Check(ctx, asker.After(edits)), nil
 	}
 	err = withSlots(ctx, []chan struct{}{v.slots}, func() error {
 		comparison, refusal, err = effectOn(ctx, objects, p, now, v.options)
@@ -181,7 +189,7 @@ func publicationOf(p *actions.Prepared) (comparison *simulator.Comparison, note 
 func effectOn(
 	ctx context.Context, objects simulator.Objects, p *actions.Prepared, now time.Time, o simulator.Options,
 ) (comparison *simulator.Comparison, refusal, err error) {
-	edits := []simulator.Edit{{Kind: simulator.EditReplace, Object: p.Object}}
+	edits := []simulator.Edit{preview.EditOf(p)}
 	if !actions.OnPlacement(p.Verb) {
 		comparison, _, err = compare(ctx, objects, edits, now, o, nil)
 		return comparison, nil, err

@@ -4,13 +4,16 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,6 +95,13 @@ func newActingServer(t *testing.T, lacks ...string) (*Server, client.Client) {
 					}
 				}
 				return nil
+			case *berthv1alpha1.PlacementExplanation:
+				if slices.Contains(lacks, "create placementexplanations") {
+					return apierrors.NewForbidden(schema.GroupResource{Group: "berth.dev", Resource: "placementexplanations"}, "", nil)
+				}
+				// The answer of the controller.
+				o.Status.Conditions = []metav1.Condition{{Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionTrue, Reason: berthv1alpha1.ReasonDecided}}
+				o.Status.Change = &berthv1alpha1.ExplainedChange{Operation: simulator.Updated, Before: []string{"c2"}, After: []string{"c1"}}
 			}
 			return c.Create(ctx, o, options...)
 		},
@@ -286,15 +296,29 @@ func TestActionsOfDetails(t *testing.T) {
 	}
 }
 
+// TestActInNamespace: the controller previews an action for a viewer with rights in one namespace.
+func TestActInNamespace(t *testing.T) {
+	s, _ := newActingServer(t)
+	s.viewer.Live.scope = scope{namespace: "ns"}
+	answer := ActAnswer{}
+	read(t, postTo(s, "api/act", `{"verb":"undo","placement":"ns/held","revision":1}`, nil), http.StatusOK, &answer)
+	if answer.Diff == nil || len(answer.Diff.Changes) != 1 || !strings.HasSuffix(answer.Refused, "--allow-fewer permits that") {
+		t.Fatalf("got %+v", answer)
+	}
+	if diff := cmp.Diff([]string{"c1", "c2"}, append(answer.Diff.Changes[0].Added, answer.Diff.Changes[0].Removed...)); diff != "" {
+		t.Errorf("added and removed (-want +got):\n%s", diff)
+	}
+}
+
 // TestActWithoutFleet: what cannot be previewed is not done.
 func TestActWithoutFleet(t *testing.T) {
 	for _, verb := range []string{"undo", "pin"} {
-		s, hub := newActingServer(t)
+		s, hub := newActingServer(t, "create placementexplanations")
 		s.viewer.Live.scope = scope{namespace: "ns"}
 		answer := struct {
 			Error string `json:"error"`
 		}{}
-		read(t, postTo(s, "api/act", `{"verb":"`+verb+`","placement":"ns/held","revision":1,"confirmed":true}`, nil), http.StatusConflict, &answer)
+		read(t, postTo(s, "api/act", `{"verb":"`+verb+`","placement":"ns/held","revision":1,"confirmed":true}`, nil), http.StatusForbidden, &answer)
 		if !strings.Contains(answer.Error, "without the role berth-fleet-viewer") {
 			t.Errorf("%s: %s", verb, answer.Error)
 		}

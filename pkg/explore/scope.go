@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +14,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/pkg/actions"
+	"github.com/berth-dev/berth/pkg/preview"
 )
 
 // scope is what a viewer may list.
@@ -28,6 +30,11 @@ type scope struct {
 
 // whole reports whether the viewer may list everything that decisions depend on.
 func (s scope) whole() bool { return s.namespace == "" && len(s.missing) == 0 }
+
+// asker asks the controller for a viewer who may not list everything.
+func (s scope) asker(hub client.Client) *preview.Asker {
+	return &preview.Asker{Hub: hub, Forbidden: fmt.Errorf("you need: %s", strings.Join(s.missing, ", "))}
+}
 
 // lists reports whether the viewer may list a kind. Objects that were not listed, such as those of
 // a test, are all known.
