@@ -150,7 +150,7 @@ func (v *Viewer) effect(ctx context.Context, p *actions.Prepared) (comparison *s
 		if comparison, err = asker.Compare(ctx, seen.namespace, edits, nil); err != nil {
 			return nil, "", nil, err
 		}
-		return comparison, strings.Join(comparison.Notes, " "), p.Check(ctx, asker.After(edits)), nil
+		return comparison, "", p.Check(ctx, asker.After(edits)), nil
 	}
 	err = withSlots(ctx, []chan struct{}{v.slots}, func() error {
 		comparison, refusal, err = effectOn(ctx, objects, p, now, v.options)

@@ -242,6 +242,8 @@ type WhatIf struct {
 	// Decided is the number of Placements decided so far, All of those that the edits affect.
 	Decided int `json:"decided"`
 	All     int `json:"all"`
+	// HasWorld is true if the state after the edits can be shown.
+	HasWorld bool `json:"hasWorld,omitempty"`
 	// Comparison is the result.
 	Comparison *simulator.Comparison `json:"comparison,omitempty"`
 	Error      string                `json:"error,omitempty"`

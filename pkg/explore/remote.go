@@ -42,6 +42,8 @@ var (
 // controller by PlacementExplanations, which the viewer may create.
 type remote struct {
 	hub client.Client
+	// scope is what the viewer may list.
+	scope scope
 	// answered is called after each answer, with the clusters that it and the one before name.
 	answered func(r *remote, key types.NamespacedName, clusters []string)
 	ctx      context.Context
@@ -81,8 +83,8 @@ func (a *asked) age(q question) time.Duration {
 	return answerAge
 }
 
-func newRemote(ctx context.Context, hub client.Client, answered func(*remote, types.NamespacedName, []string)) *remote {
-	r := &remote{ctx: ctx, hub: hub, answered: answered, slots: make(chan struct{}, maxAsked), known: map[question]*asked{}}
+func newRemote(ctx context.Context, s scope, hub client.Client, answered func(*remote, types.NamespacedName, []string)) *remote {
+	r := &remote{ctx: ctx, scope: s, hub: hub, answered: answered, slots: make(chan struct{}, maxAsked), known: map[question]*asked{}}
 	go r.expire()
 	return r
 }

@@ -10,12 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -60,6 +62,16 @@ func (c *controller) client() client.Client {
 				e.Status.Verdicts = append(e.Status.Verdicts, berthv1alpha1.ClusterVerdict{Cluster: name, Rank: 1})
 			}
 			e.Status.Candidates = int32(len(e.Status.Verdicts))
+			if len(e.Spec.Edits) > 0 {
+				e.Status.Change = &berthv1alpha1.ExplainedChange{Operation: simulator.Updated, Before: c.candidates[e.Spec.Placement]}
+			}
+			return nil
+		},
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			for name := range c.candidates {
+				all := list.(*v1alpha1.PlacementList)
+				all.Items = append(all.Items, *fixture.Placement("ns", name).Obj())
+			}
 			return nil
 		},
 		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return nil },
@@ -80,7 +92,8 @@ func newLimitedHub(t *testing.T, c *controller, objects ...client.Object) *LiveW
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := hub.reset(scope{known: true, namespace: "ns"}, newRemote(t.Context(), c.client(), hub.answered))
+	s := scope{known: true, namespace: "ns"}
+	run, err := hub.reset(s, newRemote(t.Context(), s, c.client(), hub.answered))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +109,28 @@ func newLimitedHub(t *testing.T, c *controller, objects ...client.Object) *LiveW
 func waitForAnswers() {
 	time.Sleep(time.Second)
 	synctest.Wait()
+}
+
+// TestWhatIfInNamespace: the controller compares for a viewer who may list one namespace.
+func TestWhatIfInNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{candidates: map[string][]string{"a": {"c1", "c2"}}}
+		hub := newLimitedHub(t, c, fixture.Placement("ns", "a").Obj())
+		s := NewServer(simulator.Options{}, NewViewer(simulator.Options{}, hub, c.client(), ""))
+		var got WhatIf
+		read(t, askWhatIf(s, `{"edits":[{"kind":"drain","cluster":"c1"}]}`, nil), 200, &got)
+		waitForAnswers()
+		read(t, get(s, nil, "api/what-if?id="+got.ID), 200, &got)
+		if !got.Done || got.HasWorld || got.Error != "" || len(got.Comparison.Changes) != 1 || len(got.Comparison.Notes) != 1 {
+			t.Fatalf("got %+v", got)
+		}
+		if diff := cmp.Diff([]string{"c1", "c2"}, got.Comparison.Changes[0].Removed); diff != "" {
+			t.Errorf("removed (-want +got):\n%s", diff)
+		}
+		if w := get(s, nil, "api/fleet?world="+got.ID); w.Code != 404 {
+			t.Errorf("the state after the edits has code %d", w.Code)
+		}
+	})
 }
 
 // cellsOf returns the cells of a Placement.

@@ -132,7 +132,7 @@ func (f *Follower) once(ctx context.Context, l *LiveWorld, cfg *rest.Config, sch
 	}
 	var d decider
 	if !s.whole() {
-		d = newRemote(ctx, hub, l.answered)
+		d = newRemote(ctx, s, hub, l.answered)
 	}
 	run, err := l.reset(s, d)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *Follower) once(ctx context.Context, l *LiveWorld, cfg *rest.Config, sch
 		if err := limited.addExplanations(ctx, hub); err != nil {
 			return err
 		}
-		l.limit(limited, newRemote(ctx, hub, l.answered))
+		l.limit(limited, newRemote(ctx, limited, hub, l.answered))
 		err = nil
 	}
 	w.setProblem(beside, err)

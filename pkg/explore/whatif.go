@@ -51,18 +51,8 @@ func (all *whatIfs) start(v anyWorld, o simulator.Options, edits []simulator.Edi
 	case len(edits) > maxEdits:
 		return nil, fmt.Errorf("edits: %w: %d edits, at most %d are allowed", errInvalid, len(edits), maxEdits)
 	}
-	var objects simulator.Objects
-	var now time.Time
-	if err := v.use(func(w *world, _ int64) error {
-		if _, local := w.decider.(simulated); !local {
-			return fmt.Errorf("what if: %w: it needs permission to list everything that decisions depend on", errInvalid)
-		}
-		objects, now = objectsOf(w.inventory), w.now()
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	if err := checkEdits(objects, edits, now); err != nil {
+	decide, now, err := comparisonOf(v, o, edits)
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), whatIfTimeout)
@@ -82,10 +72,43 @@ func (all *whatIfs) start(v anyWorld, o simulator.Options, edits []simulator.Edi
 	go func() {
 		defer cancel()
 		w.run(ctx, []chan struct{}{all.running, slots}, now, func() (*simulator.Comparison, *simulator.Simulator, error) {
-			return compare(ctx, objects, edits, now, o, w.progress)
+			return decide(ctx, w.progress)
 		})
 	}()
 	return w.get(), nil
+}
+
+// comparisonOf returns what makes the comparison for edits: the simulator or, for a viewer who may
+// not list everything, the controller. Then there is no Simulator with the edits.
+func comparisonOf(v anyWorld, o simulator.Options, edits []simulator.Edit) (
+	decide func(ctx context.Context, progress func(done, all int)) (*simulator.Comparison, *simulator.Simulator, error), now time.Time, err error,
+) {
+	var objects simulator.Objects
+	var asked *remote
+	err = v.use(func(w *world, _ int64) error {
+		now = w.now()
+		switch d := w.decider.(type) {
+		case simulated:
+			objects = objectsOf(w.inventory)
+		case *remote:
+			asked = d
+		default:
+			return fmt.Errorf("what if: %w: it needs the state of now", errInvalid)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, now, err
+	}
+	if asked != nil {
+		return func(ctx context.Context, progress func(done, all int)) (*simulator.Comparison, *simulator.Simulator, error) {
+			comparison, err := asked.scope.asker(asked.hub).Compare(ctx, asked.scope.namespace, edits, progress)
+			return comparison, nil, err
+		}, now, nil
+	}
+	return func(ctx context.Context, progress func(done, all int)) (*simulator.Comparison, *simulator.Simulator, error) {
+		return compare(ctx, objects, edits, now, o, progress)
+	}, now, checkEdits(objects, edits, now)
 }
 
 // checkEdits returns the error for a mistake in the request.
@@ -149,15 +172,16 @@ func (w *whatIf) run(
 	var shown *fixedWorld
 	err := withSlots(ctx, slots, func() error {
 		result, after, err := compare()
-		if err == nil {
-			comparison, shown = result, newWhatIfWorld(after, now)
+		comparison = result
+		if after != nil {
+			shown = newWhatIfWorld(after, now)
 		}
 		return err
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.result.Done, w.result.Comparison, w.fixed = true, comparison, shown
-	w.result.Decided = w.result.All
+	w.result.Decided, w.result.HasWorld = w.result.All, shown != nil
 	if err != nil {
 		w.result.Error = err.Error()
 	}

@@ -50,7 +50,14 @@ func (a *Asker) newWhatIf(ctx context.Context, edits []simulator.Edit) (*whatIf,
 
 // addObject adds an edit of a Placement or an eviction. The controller previews no other objects.
 func (a *Asker) addObject(ctx context.Context, w *whatIf, edit *simulator.Edit) error {
-	switch object := edit.Object.(type) {
+	replacement := client.Object(nil)
+	if edit.Kind == simulator.EditReplace {
+		var err error
+		if replacement, err = edit.Replacement(); err != nil {
+			return err
+		}
+	}
+	switch object := replacement.(type) {
 	case *v1alpha1.Placement:
 		w.placements[client.ObjectKeyFromObject(object)] = object
 		return nil
@@ -60,7 +67,7 @@ func (a *Asker) addObject(ctx context.Context, w *whatIf, edit *simulator.Edit) 
 		return nil
 	}
 	if edit.Kind != simulator.EditNumber {
-		return fmt.Errorf("%s: without permission to list the fleet (role berth-fleet-viewer), only edits of Placements and clusters are shown: %w", nameOf(edit), a.Forbidden)
+		return fmt.Errorf("%s: without permission to list the fleet (role berth-fleet-viewer), only edits of Placements and clusters are shown: %w", nameOf(edit, replacement), a.Forbidden)
 	}
 	namespace, name, _ := strings.Cut(edit.Placement, "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
@@ -78,15 +85,15 @@ func (a *Asker) addObject(ctx context.Context, w *whatIf, edit *simulator.Edit) 
 }
 
 // nameOf names what an edit edits.
-func nameOf(edit *simulator.Edit) string {
-	if edit.Object == nil {
+func nameOf(edit *simulator.Edit, replacement client.Object) string {
+	if replacement == nil {
 		return edit.Kind + " " + edit.Type + " " + edit.Name
 	}
-	kind := edit.Object.GetObjectKind().GroupVersionKind().Kind
-	if known, ok := kinds.Of(edit.Object); ok {
+	kind := replacement.GetObjectKind().GroupVersionKind().Kind
+	if known, ok := kinds.Of(replacement); ok {
 		kind = known.Name
 	}
-	return edit.Kind + " " + kind + " " + edit.Object.GetName()
+	return edit.Kind + " " + kind + " " + replacement.GetName()
 }
 
 // lastApplied is an annotation that decisions do not depend on and that may be long.

@@ -214,12 +214,9 @@ func (e *editor) lose(edit *Edit) error {
 // object without a status keeps that of the replaced one. A taint without timeAdded gets that of
 // the same taint on the replaced cluster, or now.
 func (e *editor) replace(edit *Edit) error {
-	object := edit.Object
-	if object == nil {
-		var err error
-		if object, err = parseObject(edit.Text); err != nil {
-			return fmt.Errorf("text: %w", err)
-		}
+	object, err := edit.Replacement()
+	if err != nil {
+		return err
 	}
 	next := object.DeepCopyObject().(client.Object)
 	id := identityOf(next)
@@ -230,6 +227,18 @@ func (e *editor) replace(edit *Edit) error {
 	inherit(old, next, e.at)
 	e.now[id] = next
 	return nil
+}
+
+// Replacement returns the object of an edit of kind replace.
+func (e *Edit) Replacement() (client.Object, error) {
+	if e.Object != nil {
+		return e.Object, nil
+	}
+	object, err := parseObject(e.Text)
+	if err != nil {
+		return nil, fmt.Errorf("text: %w", err)
+	}
+	return object, nil
 }
 
 // parseObject reads one object of a kind on which decisions depend.

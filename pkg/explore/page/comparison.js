@@ -92,5 +92,6 @@ export function consequences(c) {
     misconfigured.length > 0 && make("p", "bad", plural(misconfigured.length, "Placement") + " would be misconfigured:"),
     misconfigured.length > 0 && make("ul", "names", ...misconfigured.slice(0, MOST).map((one) => item({ ...one, message: one.message + (one.before ? " (as it is now)" : "") }))),
     old.length > 0 && make("p", "quiet", plural(old.length, "Placement") + " would change also without this: a change is held or in progress, or decisions elsewhere have changed."),
+    ...(c.notes || []).map((note) => make("p", "quiet", note)),
   ];
 }

@@ -437,6 +437,7 @@
  * @property {boolean} done
  * @property {number} decided
  * @property {number} all
+ * @property {boolean} [hasWorld]
  * @property {Comparison} [comparison]
  * @property {string} [error]
  */

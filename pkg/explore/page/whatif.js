@@ -146,7 +146,7 @@ export function showAnswer(result, answer) {
   const matrix = to({ view: "matrix", world: answer.id }, "Show the matrix after it");
   matrix.className = "world";
   fill(result, make("h3", "", "What would change"), comparisonTable(c), ...consequences(c),
-    make("p", "", store.world === answer.id ? to({ world: "" }, "Back to the matrix of now") : matrix));
+    answer.hasWorld && make("p", "", store.world === answer.id ? to({ world: "" }, "Back to the matrix of now") : matrix));
 }
 
 /** @param {HTMLElement} result @param {WhatIf} answer */
