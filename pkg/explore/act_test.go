@@ -109,8 +109,8 @@ func newActingServer(t *testing.T, lacks ...string) (*Server, client.Client) {
 	return NewServer(simulator.Options{}, NewViewer(simulator.Options{}, newTestHub(t, objects), hub, "")), hub
 }
 
-func postTo(s *Server, path, body string, change func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, s.Path()+path, strings.NewReader(body))
+func postAct(s *Server, body string, change func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, s.Path()+"api/act", strings.NewReader(body))
 	r.Host = "127.0.0.1:8001"
 	r.Header.Set("Origin", "http://127.0.0.1:8001")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -170,7 +170,7 @@ func TestForgedPost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, hub := newActingServer(t)
-			if w := postTo(s, "api/act", tc.body, tc.change); w.Code != tc.want {
+			if w := postAct(s, tc.body, tc.change); w.Code != tc.want {
 				t.Errorf("code %d, want %d: %s", w.Code, tc.want, w.Body)
 			}
 			want := ""
@@ -230,7 +230,7 @@ func TestAct(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, hub := newActingServer(t, tc.lacks)
-			w := postTo(s, "api/act", tc.body, nil)
+			w := postAct(s, tc.body, nil)
 			answer := struct {
 				ActAnswer
 				Error string `json:"error"`
@@ -301,7 +301,7 @@ func TestActInNamespace(t *testing.T) {
 	s, _ := newActingServer(t)
 	s.viewer.Live.scope = scope{namespace: "ns"}
 	answer := ActAnswer{}
-	read(t, postTo(s, "api/act", `{"verb":"undo","placement":"ns/held","revision":1}`, nil), http.StatusOK, &answer)
+	read(t, postAct(s, `{"verb":"undo","placement":"ns/held","revision":1}`, nil), http.StatusOK, &answer)
 	if answer.Diff == nil || len(answer.Diff.Changes) != 1 || !strings.HasSuffix(answer.Refused, "--allow-fewer permits that") {
 		t.Fatalf("got %+v", answer)
 	}
@@ -318,7 +318,7 @@ func TestActWithoutFleet(t *testing.T) {
 		answer := struct {
 			Error string `json:"error"`
 		}{}
-		read(t, postTo(s, "api/act", `{"verb":"`+verb+`","placement":"ns/held","revision":1,"confirmed":true}`, nil), http.StatusForbidden, &answer)
+		read(t, postAct(s, `{"verb":"`+verb+`","placement":"ns/held","revision":1,"confirmed":true}`, nil), http.StatusForbidden, &answer)
 		if !strings.Contains(answer.Error, "without the role berth-fleet-viewer") {
 			t.Errorf("%s: %s", verb, answer.Error)
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -80,7 +79,7 @@ func TestQuestions(t *testing.T) {
 			}
 			got := map[string]berthv1alpha1.PlacementExplanationSpec{}
 			for _, key := range keys {
-				got[key.String()] = w.spec(types.NamespacedName(key))
+				got[key.String()] = w.spec(key)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("questions (-want +got):\n%s", diff)
