@@ -38,3 +38,25 @@ func TestPreview(t *testing.T) {
 		t.Errorf("in a full queue (-want +got):\n%s", diff)
 	}
 }
+
+// TestPreviewNumber: a preview of another number returns what the queue would allow, and the
+// Placement that quotas limit still gets more when it can.
+func TestPreviewNumber(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a, submitacl: ann, resources: {max: {clusters: 3}}}]"))
+	d.add("p", "ann", "root.a", 2)
+	d.add("q", "ann", "root.a", 3)
+	for number, want := range map[int]string{1: "Placed root.a 1", 3: "Placed root.a 1", -1: "Placed root.a 1"} {
+		got := d.admission.PreviewNumber(assignment.Key{Namespace: "ns", Name: "q"}, number)
+		if diff := cmp.Diff(want, fmt.Sprint(got.Reason, " ", got.Queue, " ", got.Limit)); diff != "" {
+			t.Errorf("%d clusters (-want +got):\n%s", number, diff)
+		}
+	}
+	d.admission.PreviewNumber(assignment.Key{Namespace: "ns", Name: "q"}, 1)
+	d.remove("p")
+	if diff := cmp.Diff(map[string]string{"q": "Placed root.a 3"}, d.state()); diff != "" {
+		t.Errorf("after the previews (-want +got):\n%s", diff)
+	}
+	if got := d.admission.PreviewNumber(assignment.Key{Namespace: "ns", Name: "nosuch"}, 1); got.Admitted {
+		t.Errorf("an unknown Placement is admitted: %+v", got)
+	}
+}
