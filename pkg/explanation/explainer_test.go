@@ -59,8 +59,8 @@ func slowly(e *Explainer, step time.Duration) {
 	}
 }
 
-func about(namespace string) Question {
-	return Question{Placement: types.NamespacedName{Namespace: namespace, Name: "p"}, Clusters: []string{"c2"}, Limit: 10}
+func about(namespace string) *Question {
+	return &Question{Placement: types.NamespacedName{Namespace: namespace, Name: "p"}, Clusters: []string{"c2"}, Limit: 10}
 }
 
 // TestVerdictsDiscloseCandidatesOnly: the verdicts and the report do not depend on clusters outside

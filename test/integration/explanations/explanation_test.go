@@ -145,14 +145,14 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 			g.Expect(pending.Reason).To(Equal("Progressing"))
 			g.Expect(pending.Moving).To(HaveLen(2))
 			g.Expect(pending.Moving[0].Cluster).To(Equal("steps-1"))
-			g.Expect(pending.Moving[0].State).To(MatchRegexp(`^leaves since 20\S+Z; waiting for steps-2, steps-3 \(cluster: 0 of 1 objects ready\)`))
-			g.Expect(pending.Moving[1]).To(Equal(berthv1alpha1.MovingCluster{Cluster: "steps-2", State: "added, not ready: cluster: 0 of 1 objects ready"}))
+			g.Expect(pending.Moving[0].State).To(MatchRegexp(`^leaves since 20\S+Z; waiting for steps-2, steps-3 \(cluster: it has no condition Available\)`))
+			g.Expect(pending.Moving[1]).To(Equal(berthv1alpha1.MovingCluster{Cluster: "steps-2", State: "added, not ready: cluster: it has no condition Available"}))
 		}).Should(Succeed())
 
 		By("asking for the author, who may not list the fleet")
 		text, err := berth("explain", "web", "-n", "steps", "--as", "author-of-steps")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(text).To(MatchRegexp(`steps-2 +added, not ready: cluster: 0 of 1 objects ready`))
+		Expect(text).To(MatchRegexp(`steps-2 +added, not ready: cluster: it has no condition Available`))
 		Expect(text).To(MatchRegexp(`steps-1 +leaves since`))
 	})
 
