@@ -139,7 +139,7 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 	// 5 Diff, 6 Reserve, 7 Permit, 8 Transition.
 	before := s.memory.of(subject.Key())
 	p := plan.Make(cycle, d, plan.Input{
-		Reserved: before.reserved, Interrupted: before.interrupted, Timeouts: s.Timeouts(subject.Placement), RevokedOnly: revokedOnly, Limits: &s.Limits, Timer: s.Timer,
+		Reserved: before.reserved, Timeouts: s.Timeouts(subject.Placement), RevokedOnly: revokedOnly, Limits: &s.Limits, Timer: s.Timer,
 	})
 	s.storeClaim(subject, p.Claim, plan.KeepClaim)
 	s.memory.save(p, s.WriteRecordsBefore != nil)

@@ -43,8 +43,6 @@ type remembered struct {
 	// unverified is the attempt whose last step failed; nil if it did not. Its writes may have
 	// succeeded if only the response was lost.
 	unverified *Attempt
-	// interrupted is true while only a part of a step is published.
-	interrupted bool
 }
 
 // answers returns the answers to the held change; empty if none is held.
@@ -199,7 +197,7 @@ func (m *Memory) publishStep(subject *framework.Subject, step *framework.Proposa
 	if step.Partial {
 		r.timers.LastStep = now
 	}
-	r.interrupted = false
+	r.timers.Interrupted = false
 	r.measureFrom(step.Added, now)
 }
 
@@ -230,7 +228,7 @@ func (m *Memory) putUnverified(a *Attempt) {
 	defer m.mu.Unlock()
 	r := m.entry(a.Snapshot.Subject.Key())
 	r.unverified = a
-	r.interrupted = r.interrupted || len(a.Step.Writes) > 0
+	r.timers.Interrupted = r.timers.Interrupted || len(a.Step.Writes) > 0
 }
 
 // setInterrupted stores whether only a part of the last step is published.
@@ -238,7 +236,7 @@ func (m *Memory) setInterrupted(subject *framework.Subject, interrupted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.placements[subject.Key()]; r != nil && r.uid == subject.Placement.UID {
-		r.interrupted = interrupted
+		r.timers.Interrupted = interrupted
 	}
 }
 

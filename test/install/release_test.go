@@ -20,7 +20,7 @@ type step struct {
 
 // granted are the permissions of each job, by the workflow's file; other jobs may have none.
 var granted = map[string]map[string]map[string]string{
-	"verify.yaml": {"verify": {"contents": "read"}},
+	"verify.yaml": {"verify": {"contents": "read"}, "world": {"contents": "read"}},
 	"release.yaml": {
 		"verify":  {"contents": "read"},
 		"build":   {"contents": "read"},

@@ -30,6 +30,9 @@ type Timers struct {
 	ReadySince map[string]time.Time `json:"readySince,omitzero"`
 	// LastStep is when the last step of a change was published.
 	LastStep time.Time `json:"lastStep,omitzero"`
+	// Interrupted is true while the pages show only a part of a step, because not all its writes
+	// succeeded.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// Unrecorded are the clusters that were added by changes without a record yet, and UnrecordedAt
 	// is when the last of them was published. They are set only for the attempt that begins
 	// ReadySince.

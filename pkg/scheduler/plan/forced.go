@@ -142,7 +142,7 @@ func (a *planner) withoutRecords() *framework.Proposal {
 	switch {
 	case a.Publication() == Republished:
 		return a.Publish
-	case a.Publish == nil || last == nil || a.in.Interrupted:
+	case a.Publish == nil || last == nil || a.Timers.Interrupted:
 		return nil
 	}
 	var forced []string

@@ -104,9 +104,6 @@ type HeldChange struct {
 type Input struct {
 	// Reserved is true if Reserve plugins count a change of earlier attempts.
 	Reserved bool
-	// Interrupted is true if the pages show a part of the last step, because not all its writes
-	// succeeded.
-	Interrupted bool
 	// Timeouts counts the attempts in a row before this one that timed out.
 	Timeouts int
 	// Dry reserves nothing.

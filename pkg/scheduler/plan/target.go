@@ -375,7 +375,7 @@ func (a *planner) republish() {
 	last := subject.Last
 	switch {
 	case last == nil && HadClusters(subject.Placement):
-	case a.in.Interrupted && (a.Outcome == Failed || a.Outcome == Held || a.Outcome == Waiting || a.undecidedForNow()):
+	case a.Timers.Interrupted && (a.Outcome == Failed || a.Outcome == Held || a.Outcome == Waiting || a.undecidedForNow()):
 	case last != nil && !last.Damaged(subject) && !a.regroups():
 	default:
 		if a.Publish = a.lastWithout(nil); a.Progress != nil {

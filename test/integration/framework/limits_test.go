@@ -33,7 +33,7 @@ var _ = Describe("BlastRadius", Ordered, ContinueOnFailure, func() {
 		consumer := observe(ctx, pl)
 		mistype(ctx, t.names(0, 60))
 		revision := revisionOf(ctx, pl, held(0, 60))
-		Expect(pending(ctx, pl)()).To(And(ContainSubstring("BlastRadius until "),
+		Expect(pending(ctx, pl)()).To(And(ContainSubstring("is held by BlastRadius: "),
 			ContainSubstring("60 of 100 clusters would be removed within 10m0s, more than 20%")))
 		Expect(deadline(testhub.Must(pending(ctx, pl)()), "BlastRadius")).To(BeTemporally("~", time.Now().Add(7*24*time.Hour), time.Minute))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(60, 100)))

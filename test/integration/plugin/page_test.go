@@ -59,7 +59,7 @@ var _ = Describe("docs/kubectl-placement.md", func() {
 	})
 })
 
-var age = regexp.MustCompile(`  (\d+[smhd])+ `)
+var age = regexp.MustCompile(`(?m)  (\d+[smhd])+( |$)`)
 
 // stable is a text without what is another at every run: times, ages and, beside ages, the width of
 // columns.
