@@ -34,8 +34,8 @@ func newEvictCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Remove a cluster from one Placement, as DisruptionPolicies allow.
 
 ` + effectHelp + `Then it creates a PlacementEviction and prints what the eviction waits
-for, until the cluster is removed. The cluster is not selected again for the time of --exclude-for. To end the eviction early, delete the
-PlacementEviction. ` + placementHelp + `Needs permission to get placements, to list placementdecisions and to create
+for, until the cluster is removed. The cluster is not selected again for the time of --exclude-for. To go back, pin
+the revision before it. To end the eviction early, delete the PlacementEviction. ` + placementHelp + `Needs permission to get placements, to list placementdecisions and to create
 and get placementevictions.`,
 		Example: `  berth evict web -n shop --cluster edge2
   berth evict web -n shop --cluster edge2 --exclude-for 24h --yes`,
