@@ -26,10 +26,7 @@ func BenchmarkEndedRecords(b *testing.B) {
 		pl.UID = types.UID(fmt.Sprintf("b5a1e9e6-8a5e-4c1a-9d3f-%012d", i))
 		for revision := range each {
 			names := []string{fmt.Sprintf("cluster-%05d", i+revision), fmt.Sprintf("cluster-%05d", i+revision+1)}
-			record, err := changes.NewRecord(pl, 0, int64(revision+1), changes.NewChange(names[:1], names[1:]))
-			if err != nil {
-				b.Fatal(err)
-			}
+			record := changes.NewRecord(pl, 0, int64(revision+1), changes.NewChange(names[:1], names[1:]))
 			now := metav1.NewTime(fixture.Now)
 			record.UID, record.ResourceVersion = types.UID(fmt.Sprintf("b5a1e9e6-8a5e-4c1a-%04d-%012d", revision, i)), fmt.Sprint(100000+each*i+revision)
 			record.Spec.Cause, record.Spec.Profile, record.CreationTimestamp = "ManagedCluster cluster-5: labels", "default", now

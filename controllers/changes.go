@@ -73,8 +73,8 @@ func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
 		r.cancelEnd(key, record.Name)
 	}
 	writes := a.Records.Before
-	if a.Records.Err != nil || len(writes) == 0 {
-		return a.Records.Err
+	if len(writes) == 0 {
+		return nil
 	}
 	// Records are written in the order of their revisions, unless one is refused: it must not hold
 	// back decisions.
@@ -182,10 +182,7 @@ func (r *Recorder) writeStatus(ctx context.Context, pl *v1alpha1.Placement, reco
 // writePublished writes the record of a published change. If an earlier try created a record of
 // another name, this one covers it, and the earlier one is deleted.
 func (r *Recorder) writePublished(ctx context.Context, pl *v1alpha1.Placement, u *unwritten) error {
-	record, err := changes.NewRecord(pl, u.first, u.revision, u.change)
-	if err != nil {
-		return err
-	}
+	record := changes.NewRecord(pl, u.first, u.revision, u.change)
 	record.Status = berthv1alpha1.PlacementChangeStatus{
 		Phase: berthv1alpha1.PhasePublished, StartTime: &u.at, PermittedTime: &u.at, LastProgressTime: &u.at, CompletionTime: &u.at,
 	}

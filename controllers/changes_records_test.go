@@ -66,10 +66,7 @@ func (l *testRecorder) attempt(t *testing.T, outcome plan.Outcome, revision int6
 // addRecord stores a record of the Placement on the hub, and in the inventory if it is known there.
 func (l *testRecorder) addRecord(t *testing.T, revision int64, known bool, edit func(*berthv1alpha1.PlacementChange)) {
 	t.Helper()
-	record, err := changes.NewRecord(l.pl, 0, revision, changes.NewChange(nil, []string{"z"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(l.pl, 0, revision, changes.NewChange(nil, []string{"z"}))
 	if edit != nil {
 		edit(record)
 	}
@@ -277,10 +274,7 @@ func TestHeldTimeIsObserved(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := newTestRecorder(t)
-			record, err := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			record := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
 			if tc.existing {
 				if err := l.hub.Create(t.Context(), record); err != nil {
 					t.Fatal(err)

@@ -267,10 +267,7 @@ func TestRecorder(t *testing.T) {
 		"the record of a later Placement stays": {do: func(t *testing.T, l *testRecorder) {
 			later := l.pl.DeepCopy()
 			later.UID = "later"
-			record, err := changes.NewRecord(later, 0, 1, changes.NewChange(nil, []string{"z"}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			record := changes.NewRecord(later, 0, 1, changes.NewChange(nil, []string{"z"}))
 			l.pl.CreationTimestamp = metav1.NewTime(fixture.Now)
 			record.CreationTimestamp = metav1.NewTime(fixture.Now.Add(time.Hour))
 			if err := l.hub.Create(t.Context(), record); err != nil {
@@ -282,8 +279,8 @@ func TestRecorder(t *testing.T) {
 		"a record that an earlier Placement left is deleted": {do: func(t *testing.T, l *testRecorder) {
 			earlier := l.pl.DeepCopy()
 			earlier.UID = "earlier"
-			left, err := changes.NewRecord(earlier, 0, 1, changes.NewChange(nil, []string{"z"}))
-			if err != nil || l.hub.Create(t.Context(), left) != nil {
+			left := changes.NewRecord(earlier, 0, 1, changes.NewChange(nil, []string{"z"}))
+			if err := l.hub.Create(t.Context(), left); err != nil {
 				t.Fatal(err)
 			}
 			l.publish(1, "a", "b")
@@ -292,8 +289,9 @@ func TestRecorder(t *testing.T) {
 		"a record that an earlier Placement left, and a finalizer keeps, is no other writer's": {do: func(t *testing.T, l *testRecorder) {
 			earlier := l.pl.DeepCopy()
 			earlier.UID = "earlier"
-			left, err := changes.NewRecord(earlier, 0, 1, changes.NewChange(nil, []string{"z"}))
-			if left.Finalizers = []string{"a.io/b"}; err != nil || l.hub.Create(t.Context(), left) != nil {
+			left := changes.NewRecord(earlier, 0, 1, changes.NewChange(nil, []string{"z"}))
+			left.Finalizers = []string{"a.io/b"}
+			if err := l.hub.Create(t.Context(), left); err != nil {
 				t.Fatal(err)
 			}
 			l.publish(1, "a", "b")
@@ -302,8 +300,8 @@ func TestRecorder(t *testing.T) {
 			}
 		}, want: []string{"1  +z -"}},
 		"the record of a former leader stays": {do: func(t *testing.T, l *testRecorder) {
-			written, err := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
-			if err != nil || l.hub.Create(t.Context(), written) != nil {
+			written := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
+			if err := l.hub.Create(t.Context(), written); err != nil {
 				t.Fatal(err)
 			}
 			l.publish(1, "a", "b")

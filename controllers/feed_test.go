@@ -98,10 +98,7 @@ func TestFeedQueuesAffectedPlacements(t *testing.T) {
 		f.cache.deliver(kind, func(h toolscache.ResourceEventHandler) { h.OnDelete(o) })
 	}
 	cluster := fixture.Cluster("a").Set("s1").Obj()
-	record, err := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 1, changes.NewChange(nil, []string{"a"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 1, changes.NewChange(nil, []string{"a"}))
 	record.UID, record.ResourceVersion, record.Status.Phase = "0e6f3e0b-32a7-4f7c-8f0b-6f6a1b8f2a10", "7", berthv1alpha1.PhasePublished
 	packed := changes.PackRecord(record)
 	records := func() int { return len(f.inventory.Records()) }

@@ -62,7 +62,7 @@ func (r *PlacementReconciler) queueReport(ctx context.Context, attempt *schedule
 	}
 	r.Records.Owe(attempt)
 	if attempt.Err != nil {
-		if attempt.Records.Err == nil && len(attempt.Records.Before) > 0 && !attempt.Recorded() {
+		if len(attempt.Records.Before) > 0 && !attempt.Recorded() {
 			// Perhaps only the response was lost. Then the next attempt writes no record.
 			r.reported.changed(pl, topicUnannounced, announcement(attempt))
 		}

@@ -523,10 +523,7 @@ func TestInformerOf(t *testing.T) {
 func TestStartedController(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	pl := fixture.Placement("n", "p").Obj()
-	record, err := changes.NewRecord(pl, 0, 1, changes.NewChange(nil, []string{"z"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(pl, 0, 1, changes.NewChange(nil, []string{"z"}))
 	h.reconciler.Inventory.Update(record)
 	h.place(pl)
 	synctest.Test(t, func(t *testing.T) {
@@ -652,10 +649,7 @@ func TestManagerOptions(t *testing.T) {
 // TestCompact: the cache packs ended records, and keeps of other objects all but managed fields.
 func TestCompact(t *testing.T) {
 	record := func(phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
-		record, err := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 2, changes.NewChange([]string{"a"}, []string{"b"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 2, changes.NewChange([]string{"a"}, []string{"b"}))
 		record.UID, record.ResourceVersion, record.Spec.Cause, record.Status.Phase = "0e6f3e0b-32a7-4f7c-8f0b-6f6a1b8f2a10", "7", "start", phase
 		record.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
 		return record
@@ -728,10 +722,7 @@ func TestCompactKeepsWhatDecisionsRead(t *testing.T) {
 	for range 100 {
 		before = append(before, fmt.Sprint("cluster-", len(before)))
 	}
-	record, err := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 2, changes.NewChange(before, after))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 2, changes.NewChange(before, after))
 	now := metav1.NewTime(fixture.Now)
 	record.UID, record.ResourceVersion = "0e6f3e0b-32a7-4f7c-8f0b-6f6a1b8f2a10", "7"
 	record.Status = berthv1alpha1.PlacementChangeStatus{

@@ -55,10 +55,7 @@ func historyHub(t *testing.T, pl *v1alpha1.Placement, steps []step) client.Clien
 			generation++
 		}
 		change.Generation = generation
-		record, err := changes.NewRecord(pl, 0, int64(i+1), change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := changes.NewRecord(pl, 0, int64(i+1), change)
 		if record.Status.Phase = s.phase; s.phase == "" {
 			record.Status.Phase, published = berthv1alpha1.PhasePublished, s.clusters
 		}

@@ -18,10 +18,7 @@ func rec(t *testing.T, revision int64, phase berthv1alpha1.ChangePhase, from, to
 	t.Helper()
 	c := NewChange(letters(from), letters(to))
 	c.Generation = 1
-	record, err := NewRecord(placement("uid"), 0, revision, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := NewRecord(placement("uid"), 0, revision, c)
 	record.Status.Phase = phase
 	return record
 }

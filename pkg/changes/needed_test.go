@@ -191,10 +191,7 @@ func TestMergeKeepsWhatPassed(t *testing.T) {
 			merged = Merge(merged, c)
 		}
 	}
-	record, err := NewRecord(placement("uid"), 1, 5, merged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := NewRecord(placement("uid"), 1, 5, merged)
 	want := berthv1alpha1.PlacementChangeSpec{
 		Added: []string{"x"}, Removed: []string{"a"}, Returned: []string{"b"},
 		Removals: []berthv1alpha1.MergedRemoval{{Time: at(0), Clusters: 2, Edited: true}, {Time: at(3), Clusters: 2}},

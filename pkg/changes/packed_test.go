@@ -21,10 +21,7 @@ func stored(t *testing.T, before, after []string) *berthv1alpha1.PlacementChange
 	t.Helper()
 	pl := fixture.Placement("n", "p").Obj()
 	pl.UID = "5a0c9a3e-7a64-4f5a-9a39-0d4a55a5f3a1"
-	record, err := changes.NewRecord(pl, 2, 3, changes.NewChange(before, after))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(pl, 2, 3, changes.NewChange(before, after))
 	record.UID, record.ResourceVersion, record.Generation = types.UID("0e6f3e0b-32a7-4f7c-8f0b-6f6a1b8f2a10"), "4711", 2
 	record.CreationTimestamp = metav1.NewTime(fixture.Now)
 	record.Spec.Cause, record.Spec.Profile, record.Spec.Queue, record.Spec.PlacementGeneration, record.Spec.PublishedGeneration = "start", "default", `{"queue":"root.q"}`, 4, 3

@@ -32,10 +32,7 @@ func TestPinnedRevision(t *testing.T) {
 
 // change is the record of a change between two sets, names separated by spaces.
 func change(revision int64, from, to string, phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
-	record, err := changes.NewRecord(fixture.Placement("ns", "p").Obj(), 0, revision, changes.NewChange(strings.Fields(from), strings.Fields(to)))
-	if err != nil {
-		panic(err)
-	}
+	record := changes.NewRecord(fixture.Placement("ns", "p").Obj(), 0, revision, changes.NewChange(strings.Fields(from), strings.Fields(to)))
 	if record.Status.Phase = phase; phase == berthv1alpha1.PhaseProgressing || phase == berthv1alpha1.PhaseSuperseded {
 		record.Status.PermittedTime = &metav1.Time{Time: fixture.Now}
 	}

@@ -73,7 +73,7 @@ func AnswerCommand(verb, namespace, name string) string {
 
 // NewRecord returns the record of a change, owned by its Placement and without status. A merged
 // record covers the revisions from first to revision; otherwise first is 0.
-func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv1alpha1.PlacementChange, error) {
+func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) *berthv1alpha1.PlacementChange {
 	record := &berthv1alpha1.PlacementChange{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pl.Namespace, Name: Name(pl.Name, revision),
@@ -101,18 +101,14 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv
 	}
 	record.Spec.Truncated = c.Incomplete
 	if max(len(c.Added), len(c.Removed), len(c.Returned)) <= berthv1alpha1.MaxListedClusters {
-		return record, nil
+		return record
 	}
-	delta, err := compress(delta{c.Added, c.Removed, c.Returned})
-	if err != nil {
-		return nil, fmt.Errorf("compressing the clusters of %s: %w", record.Name, err)
-	}
-	if len(delta) <= berthv1alpha1.MaxDeltaBytes {
+	if delta := compress(delta{c.Added, c.Removed, c.Returned}); len(delta) <= berthv1alpha1.MaxDeltaBytes {
 		record.Spec.Delta = delta
 	} else {
 		record.Spec.Truncated = true
 	}
-	return record, nil
+	return record
 }
 
 func firstNames(names []string) []string {
@@ -140,11 +136,7 @@ func packLists(record *berthv1alpha1.PlacementChange) {
 		if len(s.Added)+len(s.Removed)+len(s.Returned) <= maxUnpacked {
 			return
 		}
-		delta, err := compress(delta{s.Added, s.Removed, s.Returned})
-		if err != nil {
-			return
-		}
-		s.Delta = delta
+		s.Delta = compress(delta{s.Added, s.Removed, s.Returned})
 	}
 	s.Added, s.Removed, s.Returned = nil, nil, nil
 }
@@ -234,19 +226,13 @@ type delta struct {
 // maxDelta is the maximum uncompressed size of spec.delta, in bytes: about a million names.
 const maxDelta = 64 << 20
 
-func compress(d delta) ([]byte, error) {
+func compress(d delta) []byte {
 	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.NewEncoder(w).Encode(d); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	// Nothing here can fail: the level is known, and neither a buffer nor texts refuse anything.
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	_ = json.NewEncoder(w).Encode(d)
+	_ = w.Close()
+	return out.Bytes()
 }
 
 func decompress(data []byte) (d delta, err error) {

@@ -58,10 +58,7 @@ func acting(t *testing.T) simulator.Objects {
 		change := changes.NewChange(step.from, step.to)
 		change.Cause, change.Generation = "Placement: spec", held.Generation
 		change.Before = step.before
-		record, err := changes.NewRecord(held, 0, int64(revision+1), change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := changes.NewRecord(held, 0, int64(revision+1), change)
 		record.Status.Phase, record.UID = step.phase, types.UID(record.Name)
 		objects = append(objects, record)
 	}

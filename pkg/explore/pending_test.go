@@ -15,10 +15,7 @@ import (
 // recordOf returns a record of a Placement.
 func recordOf(t *testing.T, pl *v1alpha1.Placement, revision int64, phase berthv1alpha1.ChangePhase, from, to []string) *berthv1alpha1.PlacementChange {
 	t.Helper()
-	record, err := changes.NewRecord(pl, 0, revision, changes.NewChange(from, to))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(pl, 0, revision, changes.NewChange(from, to))
 	record.Status.Phase, record.Status.Message = phase, string(phase)
 	return record
 }

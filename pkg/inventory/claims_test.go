@@ -69,10 +69,7 @@ func (c *claimants) page(placement string, number int, clusters []string) *v1alp
 
 func (c *claimants) record(t *rapid.T, placement string, clusters []string) *berthv1alpha1.PlacementChange {
 	c.version++
-	record, err := changes.NewRecord(c.Placement(inventory.Key{Namespace: "n", Name: placement}), 0, 1, changes.NewChange(nil, clusters))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(c.Placement(inventory.Key{Namespace: "n", Name: placement}), 0, 1, changes.NewChange(nil, clusters))
 	record.UID, record.ResourceVersion = types.UID(placement), fmt.Sprint(c.version)
 	record.Status.Phase = rapid.SampledFrom([]berthv1alpha1.ChangePhase{berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseProgressing, berthv1alpha1.PhasePublished}).Draw(t, "phase")
 	return record

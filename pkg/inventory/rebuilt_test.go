@@ -80,10 +80,7 @@ func (o *objectsOfAll) draw(t *rapid.T) client.Object {
 	case "record":
 		owner := fixture.Placement("n", name("owner", "p", "q")).Obj()
 		owner.UID = types.UID(owner.Name + "1")
-		record, err := changes.NewRecord(owner, 0, rapid.Int64Range(1, 2).Draw(t, "revision"), changes.NewChange([]string{cluster()}, []string{cluster(), "gone"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := changes.NewRecord(owner, 0, rapid.Int64Range(1, 2).Draw(t, "revision"), changes.NewChange([]string{cluster()}, []string{cluster(), "gone"}))
 		record.Status.Phase = berthv1alpha1.ChangePhase(name("phase", "", "Held", "Progressing", "Published", "Superseded"))
 		object = record
 	case "policy":

@@ -31,10 +31,7 @@ func plainWith(uid types.UID) *v1alpha1.Placement {
 
 // record is a change of Placement plain that adds clusters.
 func record(uid types.UID, revision int64, version int, phase berthv1alpha1.ChangePhase, added ...string) *berthv1alpha1.PlacementChange {
-	r, err := changes.NewRecord(plainWith(uid), 0, revision, changes.NewChange(nil, added))
-	if err != nil {
-		panic(err)
-	}
+	r := changes.NewRecord(plainWith(uid), 0, revision, changes.NewChange(nil, added))
 	r.UID, r.ResourceVersion, r.Status.Phase = types.UID(fmt.Sprint(uid, revision)), fmt.Sprint(version), phase
 	return r
 }

@@ -42,10 +42,7 @@ func TestSnapshot(t *testing.T) {
 	inv.Update(fixture.Page("n", "p-decision-2").Of("p").OwnedBy("p").Lists("c1", "lost").Obj())
 	inv.Update(fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj())
 	c := changes.NewChange([]string{"c1", "lost"}, []string{"c2", "lost"})
-	record, err := changes.NewRecord(pl, 0, 3, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(pl, 0, 3, c)
 	inv.Update(record)
 	inv.Update(fixture.ApprovalPolicy("n", "b", "p"))
 	inv.Update(fixture.ApprovalPolicy("n", "a", "p"))

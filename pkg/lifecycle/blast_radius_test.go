@@ -374,10 +374,7 @@ func TestBlastRadiusRecounts(t *testing.T) {
 			var records []*berthv1alpha1.PlacementChange
 			for _, r := range tc.records {
 				pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: string(r.owner), UID: r.owner}}
-				record, err := changes.NewRecord(pl, 0, r.revision, changes.Change{Edited: r.edited})
-				if err != nil {
-					t.Fatal(err)
-				}
+				record := changes.NewRecord(pl, 0, r.revision, changes.Change{Edited: r.edited})
 				record.Spec.RemovedCount, record.Status.Phase = r.removed, r.phase
 				if r.ago > 0 {
 					record.Status.CompletionTime = &metav1.Time{Time: start.Add(-r.ago)}

@@ -44,10 +44,7 @@ func TestRecountFromRecords(t *testing.T) {
 	record := func(uid string, revision int64, edited bool, phase berthv1alpha1.ChangePhase, minute int, removed ...string) *berthv1alpha1.PlacementChange {
 		c := changes.NewChange(removed, nil)
 		c.Edited = edited
-		r, err := changes.NewRecord(placementOf(uid), 0, revision, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := changes.NewRecord(placementOf(uid), 0, revision, c)
 		at := metav1.NewTime(fixture.Now.Add(time.Duration(minute) * time.Minute))
 		r.Status = berthv1alpha1.PlacementChangeStatus{Phase: phase, PermittedTime: &at, CompletionTime: &at}
 		return r
@@ -198,10 +195,7 @@ func TestRecountOfAFullHistory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var records []*berthv1alpha1.PlacementChange
 			for i := range int64(tc.kept) {
-				r, err := changes.NewRecord(placementOf("q"), 0, tc.first+i, changes.NewChange(nil, []string{"a"}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := changes.NewRecord(placementOf("q"), 0, tc.first+i, changes.NewChange(nil, []string{"a"}))
 				at := metav1.NewTime(fixture.Now.Add(time.Duration(tc.minute) * time.Minute))
 				r.Status = berthv1alpha1.PlacementChangeStatus{Phase: "Published", PermittedTime: &at, CompletionTime: &at}
 				records = append(records, r)

@@ -208,10 +208,7 @@ func TestBalanceAfterAStart(t *testing.T) {
 			inv.Update(fixture.Page("m", "q").Of("q").Lists("c1", "c1", "c2", "c3", "c3").Obj())
 			inv.Update(fixture.Page("n", "p-decision-1").Of("p").Lists("c1").Obj())
 			if tc.change != nil {
-				r, err := changes.NewRecord(pl, 0, 1, changes.NewChange([]string{"c1"}, []string{"c3"}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := changes.NewRecord(pl, 0, 1, changes.NewChange([]string{"c1"}, []string{"c3"}))
 				r.Status.Phase = berthv1alpha1.PhaseHeld
 				tc.change(r)
 				inv.Update(r)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
@@ -139,19 +138,12 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 	if !unread {
 		a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, step, keeps)...)
 	}
-	if p := plan.OpenChange(a.Snapshot); !keeps && p != nil && !a.endedBefore(p.Revision) {
+	if p := plan.OpenChange(a.Snapshot); !keeps && p != nil {
 		// The step would have superseded it.
 		a.claim = plan.ClaimFor(p, a.Snapshot.Queue)
 		_ = plan.Reserve(ctx, a.Profile, a.State, p, false)
 		s.memory.setReserved(a.Snapshot.Subject, true)
 	}
-}
-
-// endedBefore reports whether the record of a change was ended before step 9.
-func (a *Attempt) endedBefore(revision int64) bool {
-	return a.recorded && slices.ContainsFunc(a.Records.Before, func(r *berthv1alpha1.PlacementChange) bool {
-		return r.Spec.Revision == revision && !changes.IsOpen(r)
-	})
 }
 
 // bindStep publishes the step. PreBind and PostBind do not run if it only restores pages.

@@ -323,8 +323,8 @@ func (d *desk) write(record *berthv1alpha1.PlacementChange) error {
 }
 
 func (d *desk) recordFirst(_ context.Context, a *scheduler.Attempt) error {
-	if a.Records.Err != nil || len(a.Records.Before) == 0 {
-		return a.Records.Err
+	if len(a.Records.Before) == 0 {
+		return nil
 	}
 	for _, record := range a.Records.Before {
 		if err := d.write(record); err != nil {
@@ -347,10 +347,7 @@ func (d *desk) recordAfter(a *scheduler.Attempt) {
 	if !ok {
 		return
 	}
-	record, err := changes.NewRecord(d.placement, 0, revision, change)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	record := changes.NewRecord(d.placement, 0, revision, change)
 	now := metav1.NewTime(d.now)
 	record.Status = berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhasePublished, StartTime: &now, PermittedTime: &now, CompletionTime: &now}
 	if err := d.write(record); err != nil {

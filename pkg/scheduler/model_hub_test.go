@@ -73,11 +73,12 @@ func (h *history) restart() {
 	h.undoPageEdit()
 	h.desk.restart()
 	h.scheduler.WriteRecordsBefore = func(_ context.Context, a *scheduler.Attempt) error {
-		records, err := a.Records.Before, a.Records.Err
-		if err == nil && len(records) > 0 {
-			if err = h.writeAll(records); err == nil {
-				a.SetRecorded()
-			}
+		if len(a.Records.Before) == 0 {
+			return nil
+		}
+		err := h.writeAll(a.Records.Before)
+		if err == nil {
+			a.SetRecorded()
 		}
 		return err
 	}
@@ -270,10 +271,7 @@ func (h *history) run() (a *scheduler.Attempt, failed bool) {
 		return a, true
 	}
 	if revision, change, ok := a.History(); ok {
-		record, err := changes.NewRecord(h.placement, 0, revision, change)
-		if err != nil {
-			h.rt.Fatal(err)
-		}
+		record := changes.NewRecord(h.placement, 0, revision, change)
 		now := metav1.NewTime(h.now)
 		record.Status = berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhasePublished, StartTime: &now, PermittedTime: &now, LastProgressTime: &now, CompletionTime: &now}
 		if err := h.writeAll([]*berthv1alpha1.PlacementChange{record}); err != nil && h.crashes {

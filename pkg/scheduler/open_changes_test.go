@@ -43,10 +43,7 @@ func TestReserveOpenChanges(t *testing.T) {
 	for name, phase := range map[string]berthv1alpha1.ChangePhase{"p": berthv1alpha1.PhaseProgressing, "ended": berthv1alpha1.PhaseExpired} {
 		owner := fixture.Placement("ns", name).Obj()
 		inv.Update(owner)
-		record, err := changes.NewRecord(owner, 0, 2, changes.NewChange([]string{"a", "gone"}, []string{"b", "c", "d"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := changes.NewRecord(owner, 0, 2, changes.NewChange([]string{"a", "gone"}, []string{"b", "c", "d"}))
 		record.Status.Phase = phase
 		inv.Update(record)
 	}

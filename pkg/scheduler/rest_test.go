@@ -153,14 +153,13 @@ func (f *fleetAtRest) enqueue(keys []inventory.Key) {
 }
 
 func (f *fleetAtRest) writeRecords(_ context.Context, a *scheduler.Attempt) error {
-	writes, err := a.Records.Before, a.Records.Err
-	for _, record := range writes {
+	for _, record := range a.Records.Before {
 		f.version++
 		record.ResourceVersion, record.UID = fmt.Sprint(f.version), types.UID(record.Name)
 		f.records[record.Name] = record
 		f.inv.AssumeRecord(record.DeepCopy())
 	}
-	return err
+	return nil
 }
 
 // run runs the due attempts until the fleet rests or ran n, and returns how many ran.

@@ -46,10 +46,7 @@ func (s *situation) decide(t *testing.T) *scheduler.Attempt {
 	}
 	if s.published != nil {
 		inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists(s.published...).Obj())
-		record, err := changes.NewRecord(s.placement.Obj(), 0, 1, changes.NewChange(nil, s.published))
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := changes.NewRecord(s.placement.Obj(), 0, 1, changes.NewChange(nil, s.published))
 		record.Status.Phase = berthv1alpha1.PhasePublished
 		inv.Update(record)
 	}

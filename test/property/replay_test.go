@@ -109,10 +109,7 @@ func outcomeOf(a *scheduler.Attempt) replayedOutcome {
 	for _, c := range conditions {
 		o.Pending = append(o.Pending, fmt.Sprint(c.Type, c.Status, c.Reason, c.Message))
 	}
-	if err := a.Records.Err; err != nil {
-		o.Before = append(o.Before, err.Error())
-	}
-	o.Before, o.After = append(o.Before, recordTexts(a.Records.Before)...), recordTexts(a.RecordsAfter())
+	o.Before, o.After = recordTexts(a.Records.Before), recordTexts(a.RecordsAfter())
 	if a.Outcome != plan.Published {
 		return o
 	}

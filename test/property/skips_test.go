@@ -196,8 +196,8 @@ func (h *skippingHub) problemOf(a *scheduler.Attempt) string {
 	if len(a.Intents) > 0 || report.OutcomeEvent(a) != nil || report.Misconfigured(a) != nil || len(a.RecordsAfter()) > 0 {
 		return "has events or records"
 	}
-	if len(a.Records.Before) > 0 || a.Records.Err != nil {
-		return fmt.Sprintf("has records before its pages: %v, %v", a.Records.Before, a.Records.Err)
+	if len(a.Records.Before) > 0 {
+		return fmt.Sprintf("has records before its pages: %v", a.Records.Before)
 	}
 	return ""
 }

@@ -191,10 +191,7 @@ func (w *world) drawRecord(t *rapid.T) *berthv1alpha1.PlacementChange {
 	}
 	change := changes.NewChange(drawNames("from"), drawNames("to"))
 	change.Generation, change.Profile, change.Cause = oneOf(t, "generation", int64(1), 2), v1alpha1.DefaultProfile, "start"
-	record, err := changes.NewRecord(pl, 0, oneOf(t, "revision", int64(1), 2, 3), change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(pl, 0, oneOf(t, "revision", int64(1), 2, 3), change)
 	record.Status.Phase = oneOf(t, "phase", "", berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseHeld, berthv1alpha1.PhasePublished,
 		berthv1alpha1.PhaseSuperseded, berthv1alpha1.PhaseRejected, berthv1alpha1.PhaseExpired, berthv1alpha1.PhaseProgressing)
 	if record.Status.Phase == berthv1alpha1.PhaseProgressing {

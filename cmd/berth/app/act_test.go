@@ -33,10 +33,7 @@ func TestDryRun(t *testing.T) {
 	held.UID = "held-uid"
 	change := changes.NewChange(nil, []string{"c1"})
 	change.Generation = held.Generation
-	record, err := changes.NewRecord(held, 0, 1, change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := changes.NewRecord(held, 0, 1, change)
 	record.Status.Phase = berthv1alpha1.PhaseHeld
 	objects := []client.Object{
 		held, record, fixture.Placement("shop", "quiet").Obj(),

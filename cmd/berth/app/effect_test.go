@@ -109,10 +109,7 @@ func edited(t *testing.T, clusters []string, pinned bool) []client.Object {
 	edit := changes.NewChange([]string{"c1", "c2", "c3"}, []string{"c1"})
 	edit.Generation, edit.PublishedGeneration, edit.Before = 2, 1, `{"numberOfClusters":3}`
 	for i, change := range []changes.Change{first, edit} {
-		record, err := changes.NewRecord(pl, 0, int64(i+1), change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := changes.NewRecord(pl, 0, int64(i+1), change)
 		record.Status.Phase = "Published"
 		objects = append(objects, record)
 	}

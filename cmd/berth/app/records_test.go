@@ -38,10 +38,7 @@ func record(t *testing.T, first, revision int64, from, to string, phase berthv1a
 	t.Helper()
 	change := changes.NewChange(strings.Fields(from), strings.Fields(to))
 	change.Cause, change.Generation = "Placement: spec", 3
-	r, err := changes.NewRecord(web(), first, revision, change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := changes.NewRecord(web(), first, revision, change)
 	r.Status.Phase = phase
 	r.Status.StartTime = &metav1.Time{Time: noonTime.Add(-time.Duration(100-revision) * time.Minute)}
 	if edit != nil {

@@ -80,8 +80,6 @@ type Plan struct {
 	Settled *framework.Settled
 	// Panics are the panics that the attempt survived.
 	Panics []*framework.Status
-
-	revokedOnly bool
 }
 
 // Deferred is the change to Target, which is put off, with its Verdict; empty if it was not asked
@@ -134,7 +132,7 @@ type planner struct {
 // Make runs steps 5 to 8.
 func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	a := &planner{in: in, Plan: &Plan{
-		Decision: d, Outcome: Unchanged, Timers: d.Snapshot.Timers, Claim: KeepClaim, revokedOnly: in.RevokedOnly, Panics: slices.Clip(d.Panics),
+		Decision: d, Outcome: Unchanged, Timers: d.Snapshot.Timers, Claim: KeepClaim, Panics: slices.Clip(d.Panics),
 	}}
 	// 5. Diff.
 	a.Target = a.diff()

@@ -22,8 +22,6 @@ type Records struct {
 	// after are changes of statuses after step 9 succeeded; of a record in Before, from what was
 	// written then.
 	after []statusUpdate
-	// Err is why the change can have no record; nil if it can.
-	Err error
 }
 
 // statusUpdate is a change of the status of a record.
@@ -117,7 +115,7 @@ func (a *planner) writeBefore(record *berthv1alpha1.PlacementChange, change func
 }
 
 // createBefore adds a new record of the change to before, after the ends of those that it
-// supersedes. It returns nil if the change is too large for a record.
+// supersedes.
 func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now metav1.Time) *berthv1alpha1.PlacementChange {
 	c, resumed := a.ChangeOf(a.Change.Proposal), a.Change.resumed
 	if resumed != nil {
@@ -126,11 +124,7 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 		c.Generation, c.Profile, c.PublishedGeneration = s.PlacementGeneration, s.Profile, s.PublishedGeneration
 	}
 	c.Forced = a.forcedOf(a.Change.Removed)
-	created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
-	if err != nil {
-		a.Records.Err = err
-		return nil
-	}
+	created := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
 	created.Status = status
 	last := []*berthv1alpha1.PlacementChange{created}
 	for _, r := range a.superseded(now) {
@@ -149,13 +143,11 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 func (a *planner) recordHold(now metav1.Time) {
 	record := a.Record()
 	if record == nil {
-		created := a.createBefore(berthv1alpha1.PlacementChangeStatus{
+		a.createBefore(berthv1alpha1.PlacementChangeStatus{
 			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change.Proposal),
 			Approval: a.earlierApproval(),
 		}, now)
-		if created != nil {
-			a.endUsed()
-		}
+		a.endUsed()
 		return
 	}
 	a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
@@ -193,9 +185,6 @@ func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase,
 		record = a.createBefore(berthv1alpha1.PlacementChangeStatus{
 			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change.Proposal), Approval: a.earlierApproval(),
 		}, now)
-		if record == nil {
-			return
-		}
 	}
 	a.endUsed()
 	if record != nil {

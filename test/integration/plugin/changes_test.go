@@ -29,8 +29,7 @@ func recorded(ctx context.Context, pl *v1alpha1.Placement, revision int64, from,
 
 func create(ctx context.Context, pl *v1alpha1.Placement, revision int64, change changes.Change, phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
 	GinkgoHelper()
-	record, err := changes.NewRecord(pl, 0, revision, change)
-	Expect(err).NotTo(HaveOccurred())
+	record := changes.NewRecord(pl, 0, revision, change)
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(hub.Delete(ctx, record))).To(Succeed()) })
 	Expect(hub.Create(ctx, record)).To(Succeed())
 	setPhase(ctx, record, phase)
