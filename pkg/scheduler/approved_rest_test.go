@@ -1,11 +1,13 @@
 package scheduler_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -119,5 +121,22 @@ func TestProgressingWhileReserveWaits(t *testing.T) {
 				t.Errorf("change 2 is in progress, and the conditions say %q", d.aboutChange())
 			}
 		})
+	}
+}
+
+// TestRecordOfTheRestIsWhole: the record under which the rest of a change goes on, without a revoked
+// cluster, leads to the clusters that it names, also if one of them does not qualify now.
+func TestRecordOfTheRestIsWhole(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+	d.tier("silver", "y")
+	d.leaveSet("c")
+	d.attempt()
+	record := d.records["p-3"]
+	if record == nil || record.Status.Phase != berthv1alpha1.PhaseProgressing {
+		t.Fatal(d.state())
+	}
+	if _, err := changes.Target(record, strings.Fields(d.names())); err != nil {
+		t.Errorf("%v: added %v, removed %v", err, record.Spec.Added, record.Spec.Removed)
 	}
 }

@@ -208,7 +208,7 @@ func (h *history) isUnknown(name string) bool {
 	for _, policy := range h.policies {
 		switch r := policy.Spec.Readiness; {
 		case r == nil:
-		case h.down[r.Source]:
+		case h.down[r.Source] || h.object(r.Source, name) == nil:
 			unknown = true
 		case h.readiness[r.Source][name] != "ready":
 			return false

@@ -168,8 +168,8 @@ type attempt struct {
 	policy policy
 	target []string
 	result Prediction
-	// paused: removals wait for minAvailable.
-	paused bool
+	// paused: removals wait for minAvailable. decided: there is a target.
+	paused, decided bool
 }
 
 // Attempt predicts an attempt. Pages that a user edited change nothing in it: what was published
@@ -188,7 +188,7 @@ func Attempt(w World, m Memory) Prediction {
 	a.measureReady(func(name string) bool { return !decided || slices.Contains(target, name) })
 	var c *change
 	if decided {
-		a.target, a.result.Target = target, target
+		a.target, a.result.Target, a.decided = target, target, true
 		c = a.changeTo(target, false)
 	}
 	c, outcome, holds := a.makeChange(c, decided)
@@ -250,13 +250,16 @@ func (a *attempt) meanwhile(c, rest *change, outcome Outcome, holds map[string]t
 			continue
 		}
 		alone := a.changeTo(minus(a.Listed, removed), true)
-		alone.revoked = slices.Equal(removed, revoked)
+		if slices.Equal(removed, revoked) {
+			a.revokes(alone)
+		}
 		answer, why := a.permit(alone)
 		if answer == Published {
 			a.publish(alone, alone.to)
-			a.result.Again = a.target == nil || !slices.Equal(alone.to, a.target)
+			a.result.Again = !a.decided || !slices.Equal(alone.to, a.target)
+			alone.forced = a.result.Again // Else it is the change to the target.
 		}
-		if answer == Published || outcome == Undecided {
+		if answer == Published || outcome == Undecided && !a.keepsOpen() {
 			// While nothing is decided, there is no other change to report.
 			return alone, answer, why
 		}
@@ -281,7 +284,7 @@ func (a *attempt) rest(c *change) *change {
 		return rest
 	}
 	alone := a.changeTo(minus(a.Listed, lost), true)
-	alone.revoked = true
+	a.revokes(alone)
 	if !slices.Equal(lost, revoked) {
 		return nil
 	}

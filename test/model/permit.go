@@ -49,6 +49,18 @@ func (a *attempt) changeTo(target []string, forced bool) *change {
 	return c
 }
 
+// revokes makes a change one that only removes clusters of lost sets: no rejection keeps them.
+func (a *attempt) revokes(c *change) {
+	c.revoked = true
+	if c.ended != nil && (c.ended.Phase == berthv1alpha1.PhaseRejected || c.ended.Approval == berthv1alpha1.Rejected) && !isApproved(c.ended) {
+		c.ended = nil
+	}
+	if c.open != nil && c.open.Approval == berthv1alpha1.Rejected {
+		c.open = nil
+	}
+	a.number(c)
+}
+
 // generationOf is the generation for which the clusters are published after a change: where only
 // clusters leave that the Placement cannot keep, it is that of those that stay.
 func (a *attempt) generationOf(c *change) int64 {

@@ -67,6 +67,11 @@ func (a *attempt) staysOpen(r Record) bool {
 	return r.permitted() || r.Phase != berthv1alpha1.PhaseRejected && (r.Phase != berthv1alpha1.PhaseSuperseded || r.Generation == a.Placement.Generation || r.onlyForced())
 }
 
+// keepsOpen reports whether the open record stays open although nothing is decided.
+func (a *attempt) keepsOpen() bool {
+	return a.openRecord() != nil && len(a.endedUndecided(nil)) == 0
+}
+
 // onlyForced: the change only removes clusters that the Placement could not keep.
 func (r *Record) onlyForced() bool {
 	return len(r.Added) == 0 && len(r.Removed) > 0 && len(r.Forced) == len(r.Removed)
@@ -178,9 +183,6 @@ func (a *attempt) afterStep(r Record, outcome Outcome, c *change) Record {
 func (a *attempt) history(c *change) Record {
 	r := a.newRecord(c, berthv1alpha1.PhasePublished, nil)
 	r.Permitted, r.Forced = a.Now, nil
-	if !a.result.Again {
-		r.Generation = a.Placement.Generation
-	}
 	return a.complete(r)
 }
 

@@ -204,7 +204,7 @@ func (h *replayHub) write(records []*berthv1alpha1.PlacementChange) {
 }
 
 // writeRecords writes the records that the controller writes after pages.
-func (h *replayHub) writeRecords(t *rapid.T, a *scheduler.Attempt) {
+func (h *replayHub) writeRecords(a *scheduler.Attempt) {
 	h.write(a.RecordsAfter())
 	if revision, change, ok := a.History(); ok {
 		record := changes.NewRecord(a.Snapshot.Subject.Placement, 0, revision, change)
@@ -216,7 +216,7 @@ func (h *replayHub) writeRecords(t *rapid.T, a *scheduler.Attempt) {
 
 // report is step 10.
 func (h *replayHub) report(t *rapid.T, a *scheduler.Attempt) {
-	h.writeRecords(t, a)
+	h.writeRecords(a)
 	pl := a.Snapshot.Subject.Placement.DeepCopy()
 	report.SetConditions(a, &pl.Status.Conditions)
 	if a.Step != nil {

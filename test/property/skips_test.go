@@ -244,7 +244,7 @@ func (h *skippingHub) attempt(t *rapid.T, key inventory.Key) {
 		h.pending[key] = true
 		return
 	}
-	h.writeRecords(t, a)
+	h.writeRecords(a)
 	if !h.writeStatus(t, a) {
 		h.pending[key] = true
 		return

@@ -122,6 +122,8 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 		s := &resumed.Spec
 		c.Cause, c.Before, c.By, c.Comment = s.Cause, s.Before, s.By, s.Comment
 		c.Generation, c.Profile, c.PublishedGeneration = s.PlacementGeneration, s.Profile, s.PublishedGeneration
+		// With those that do not qualify now: its lists lead to its clusters.
+		c.Added = changes.Minus(a.Change.Clusters, a.Snapshot.Subject.LastNames())
 	}
 	c.Forced = a.forcedOf(a.Change.Removed)
 	created := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
