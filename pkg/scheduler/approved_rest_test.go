@@ -124,8 +124,8 @@ func TestProgressingWhileReserveWaits(t *testing.T) {
 	}
 }
 
-// TestRecordOfTheRestIsWhole: the record under which the rest of a change goes on, without a revoked
-// cluster, leads to the clusters that it names, also if one of them does not qualify now.
+// TestRecordOfTheRestIsWhole: the record under which the rest of a change goes on, without a
+// revoked cluster, leads to the clusters that it names, also if one of them does not qualify now.
 func TestRecordOfTheRestIsWhole(t *testing.T) {
 	d := approvedInProgress(t, nothing)
 	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })

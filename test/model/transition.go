@@ -245,8 +245,8 @@ func number(value *intstr.IntOrString, or string, of, up int) int {
 }
 
 // measureReady continues the measurement of how long added clusters have been ready. After a
-// restart, a cluster that stays and is not ready may be an added one. A day is the longest time that
-// a policy can ask for.
+// restart, a cluster that stays and is not ready may be an added one. A day is the longest time
+// that a policy can ask for.
 func (a *attempt) measureReady(stays func(name string) bool) {
 	if !a.policy.any {
 		a.memory.ReadySince = nil
