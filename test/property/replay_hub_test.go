@@ -160,7 +160,7 @@ func (h *replayHub) attempt(t *rapid.T) {
 		h.recorded = append(h.recorded, recordedAttempt{h.copier.copied, outcomeOf(a), failed})
 	}
 	if !failed {
-		h.report(t, a)
+		h.report(a)
 	}
 }
 
@@ -215,7 +215,7 @@ func (h *replayHub) writeRecords(a *scheduler.Attempt) {
 }
 
 // report is step 10.
-func (h *replayHub) report(t *rapid.T, a *scheduler.Attempt) {
+func (h *replayHub) report(a *scheduler.Attempt) {
 	h.writeRecords(a)
 	pl := a.Snapshot.Subject.Placement.DeepCopy()
 	report.SetConditions(a, &pl.Status.Conditions)
