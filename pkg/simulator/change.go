@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,8 +23,8 @@ import (
 // Comparison is the effect of a change on all Placements of a hub.
 type Comparison struct {
 	Summary Summary `json:"summary"`
-	// Changes are the Placements that differ, in order of namespace and name; empty if nothing
-	// changes.
+	// Changes are the Placements that differ; empty if nothing changes. Those that lose all their
+	// clusters come first, then those that lose most, then by namespace and name.
 	Changes []Change `json:"changes"`
 	// OutOfDate are the Placements whose published clusters differ from the decision without the
 	// change. Their own change is held or in progress, or something that makes no Placement
@@ -71,6 +72,14 @@ type Change struct {
 	Conditions []ConditionChange `json:"conditions"`
 	// NeedsApproval is true if the change would be held until a user approves it.
 	NeedsApproval bool `json:"needsApproval,omitempty"`
+}
+
+// emptied is the number of clusters of a Placement that loses all of them; 0 for others.
+func (c *Change) emptied() int {
+	if c.After > 0 {
+		return 0
+	}
+	return c.Before
 }
 
 // PageChange is a PlacementDecision that is Created, Updated or Deleted.
@@ -170,9 +179,12 @@ func (c *Comparison) Add(one Compared) {
 // NewComparison returns a Comparison of no Placements.
 func NewComparison() *Comparison { return &Comparison{Changes: []Change{}, OutOfDate: []OutOfDate{}} }
 
-// Sort sorts by namespace and name.
+// Sort sorts the changes by the clusters that are lost, and all else by namespace and name.
 func (c *Comparison) Sort() {
-	slices.SortFunc(c.Changes, func(a, b Change) int { return strings.Compare(a.Placement, b.Placement) })
+	slices.SortFunc(c.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(b.emptied(), a.emptied()), cmp.Compare(b.Before-b.After, a.Before-a.After),
+			cmp.Compare(len(b.Removed), len(a.Removed)), strings.Compare(a.Placement, b.Placement))
+	})
 	slices.SortFunc(c.OutOfDate, func(a, b OutOfDate) int { return strings.Compare(a.Placement, b.Placement) })
 	slices.SortFunc(c.Misconfigured, func(a, b Misconfigured) int { return strings.Compare(a.Placement, b.Placement) })
 }

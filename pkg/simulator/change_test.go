@@ -111,8 +111,8 @@ func TestCompare(t *testing.T) {
 		"a binding less": {
 			change: removed("ManagedClusterSetBinding", "shop/eu"),
 			wantChanges: []string{
-				"shop/api Updated 1-0 -c1; api-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterSetBindings",
 				"shop/web Updated 2-0 -c1 -c2; web-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterSetBindings",
+				"shop/api Updated 1-0 -c1; api-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterSetBindings",
 			},
 		},
 		"what is not published yet is none of the change": {
@@ -309,5 +309,25 @@ func TestPublishedPages(t *testing.T) {
 				t.Errorf("published %v, error %v", o.published, err)
 			}
 		})
+	}
+}
+
+// TestHardestHitFirst: what loses all its clusters comes first, then what loses most of them.
+func TestHardestHitFirst(t *testing.T) {
+	c := NewComparison()
+	for _, change := range []Change{
+		{Placement: "ns/a", Before: 2, After: 3}, {Placement: "ns/b", Before: 3, After: 3, Removed: []string{"x"}},
+		{Placement: "ns/c", Before: 9, After: 5, Removed: []string{"x"}}, {Placement: "ns/d", Before: 1, Removed: []string{"x"}},
+		{Placement: "ns/e", Before: 3, Removed: []string{"x"}}, {Placement: "ns/f", After: 2},
+	} {
+		c.Add(Compared{Change: &change})
+	}
+	c.Sort()
+	var got []string
+	for _, change := range c.Changes {
+		got = append(got, change.Placement)
+	}
+	if diff := cmp.Diff([]string{"ns/e", "ns/d", "ns/c", "ns/b", "ns/a", "ns/f"}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -42,7 +42,7 @@ func TestEdits(t *testing.T) {
 			append(removed("cluster", "c2"), replaced(fixture.Cluster("c2").Set("eu").Obj())...), nil,
 		},
 		"label and lose": {
-			append(labelled("c2", "gpu", "true"), Edit{Kind: EditLose, Key: "gpu", Value: "true"}), []string{"shop/api -c1", "shop/web -c1 -c2"},
+			append(labelled("c2", "gpu", "true"), Edit{Kind: EditLose, Key: "gpu", Value: "true"}), []string{"shop/web -c1 -c2", "shop/api -c1"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
