@@ -228,9 +228,9 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 		r.reported.statusStored(pl)
 		return nil
 	}
-	base := pl.DeepCopy()
-	written := pl.DeepCopy()
-	written.Status = *status
+	// The patch is made from the part that it may contain: specs may be long.
+	base := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name, ResourceVersion: pl.ResourceVersion}, Status: pl.Status}
+	written := &v1alpha1.Placement{ObjectMeta: base.ObjectMeta, Status: *status}
 	if err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 		if known := r.Inventory.Placement(client.ObjectKeyFromObject(pl)); apierrors.IsNotFound(err) && (known == nil || known.UID != pl.UID) {
 			return nil
