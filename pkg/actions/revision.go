@@ -168,22 +168,20 @@ func revisionToUndo(history changes.History, pl *v1alpha1.Placement, published [
 	if edit == nil {
 		return 0, fmt.Errorf("no change of Placement %s follows an edit of its spec; pin keeps the clusters of a revision", key)
 	}
-	computable := history.Computable(published)
-	for _, record := range slices.Backward(history) {
-		if record.Spec.Revision >= edit.Spec.Revision || record.Status.Phase != berthv1alpha1.PhasePublished {
-			continue
-		}
-		switch {
-		case record.Spec.Clusters == 0:
-			return 0, fmt.Errorf("revision %d of Placement %s, before the edit (%s), has no clusters; name another revision: %s",
-				record.Spec.Revision, key, edit.Spec.Cause, changes.RevisionList(computable))
-		case record.Spec.To != edit.Spec.From:
-			return 0, fmt.Errorf("the record of Placement %s before revision %d is missing; name a revision: %s",
-				key, edit.Spec.Revision, changes.RevisionList(computable))
-		}
-		return record.Spec.Revision, nil
+	before, computable := history.BeforeEdit(edit), history.Computable(published)
+	switch {
+	case before == nil && len(computable) == 0:
+		return 0, fmt.Errorf("no revision of Placement %s before the edit (%s) is recorded", key, edit.Spec.Cause)
+	case before == nil:
+		return 0, fmt.Errorf("no revision of Placement %s was published between the last two edits; name a revision: %s", key, changes.RevisionList(computable))
+	case before.Spec.Clusters == 0:
+		return 0, fmt.Errorf("revision %d of Placement %s, before the edit (%s), has no clusters; name another revision: %s",
+			before.Spec.Revision, key, edit.Spec.Cause, changes.RevisionList(computable))
+	case !slices.Contains(computable, before.Spec.Revision):
+		return 0, fmt.Errorf("the record of Placement %s before revision %d is missing; name a revision: %s",
+			key, edit.Spec.Revision, changes.RevisionList(computable))
 	}
-	return 0, fmt.Errorf("no revision of Placement %s before the edit (%s) is recorded", key, edit.Spec.Cause)
+	return before.Spec.Revision, nil
 }
 
 // publishedRevision returns the newest Published revision with the published clusters; 0 without

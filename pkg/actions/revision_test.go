@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -33,6 +34,8 @@ type step struct {
 	clusters, before string
 	edited           bool
 	phase            berthv1alpha1.ChangePhase
+	// partly are the clusters that a change published that another one superseded.
+	partly string
 }
 
 // historyHub is a hub with a Placement, the records of its steps, and a page with the clusters that
@@ -55,9 +58,15 @@ func historyHub(t *testing.T, pl *v1alpha1.Placement, steps []step) client.Clien
 			generation++
 		}
 		change.Generation = generation
+		if i > 0 && steps[i-1].partly != "" {
+			// The edit is not published.
+			change.PublishedGeneration--
+		}
 		record := changes.NewRecord(pl, 0, int64(i+1), change)
 		if record.Status.Phase = s.phase; s.phase == "" {
 			record.Status.Phase, published = berthv1alpha1.PhasePublished, s.clusters
+		} else if s.partly != "" {
+			published, record.Status.PermittedTime = s.partly, new(metav1.Unix(1, 0))
 		}
 		objects = append(objects, record)
 	}
@@ -105,6 +114,12 @@ func TestReturn(t *testing.T) {
 			selects{clusters: "a b"}, "", 1, 2},
 		"undo of a held edit": {2, []step{{clusters: eight}, {clusters: "a b", before: `{"numberOfClusters":8}`, edited: true, phase: berthv1alpha1.PhaseHeld}},
 			Request{Verb: Undo}, selects{clusters: eight}, "", 1, 8},
+		"undo of an edit whose first changes were superseded": {2, []step{
+			{clusters: eight},
+			{clusters: "a b", before: `{"numberOfClusters":8}`, edited: true, phase: berthv1alpha1.PhaseSuperseded, partly: "a b c d e"},
+			{clusters: "a x", before: `{"numberOfClusters":8}`, phase: berthv1alpha1.PhaseSuperseded, partly: "a b c x"},
+			{clusters: "a b", before: `{"numberOfClusters":8}`},
+		}, Request{Verb: Undo}, selects{clusters: eight}, "", 1, 8},
 		"undo of no edit": {3, []step{{clusters: three}, {clusters: "a b d"}}, Request{Verb: Undo}, selects{},
 			"nothing to undo: no change of Placement shop/web follows an edit of its spec; pin keeps", 0, 3},
 		"undo past an edit that is not known": {3, []step{{clusters: three}, edit("a b", "")}, Request{Verb: Undo}, selects{},

@@ -224,10 +224,29 @@ func shortValue(value any) string {
 // nil if there is none. generation is that of the Placement.
 func (h History) Undoable(generation int64) *berthv1alpha1.PlacementChange {
 	for _, record := range slices.Backward(h) {
-		spec := &record.Spec
-		edited := spec.Before != "" || spec.PublishedGeneration != 0 && spec.PublishedGeneration != spec.PlacementGeneration
-		if edited && (began(record) || spec.PlacementGeneration == generation) {
+		if follows(record) && (began(record) || record.Spec.PlacementGeneration == generation) {
 			return record
+		}
+	}
+	return nil
+}
+
+// follows reports whether a record follows an edit of the spec.
+func follows(record *berthv1alpha1.PlacementChange) bool {
+	spec := &record.Spec
+	return spec.Before != "" || spec.PublishedGeneration != 0 && spec.PublishedGeneration != spec.PlacementGeneration
+}
+
+// BeforeEdit returns the newest Published record before the edit of a record of Undoable; nil if
+// there is none, or if another edit in between was published in part.
+func (h History) BeforeEdit(edit *berthv1alpha1.PlacementChange) *berthv1alpha1.PlacementChange {
+	for _, record := range slices.Backward(h) {
+		switch {
+		case record.Spec.Revision >= edit.Spec.Revision:
+		case record.Status.Phase == berthv1alpha1.PhasePublished:
+			return record
+		case follows(record) && began(record) && record.Spec.PlacementGeneration != edit.Spec.PlacementGeneration:
+			return nil
 		}
 	}
 	return nil

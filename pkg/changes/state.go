@@ -92,30 +92,42 @@ type State struct {
 	Since time.Time
 }
 
+// Numbers of the clusters of a Placement. Wanted is nil for all clusters that qualify. Unavailable
+// are the selected ones that are known to be unavailable.
+type Numbers struct {
+	Selected, Unavailable int
+	Wanted                *int32
+}
+
 // Urgency returns the order of a Placement among others by its states; the lowest is the most
-// urgent. A short one is the more urgent the fewer of the wanted clusters it has, and less urgent
-// than a stuck one if it has most of them. wanted is nil for all clusters that qualify.
-func Urgency(states []State, selected int32, wanted *int32) float64 {
+// urgent. One that is short, or has unavailable clusters, is the more urgent the fewer of the wanted
+// clusters it has available, and less urgent than a stuck one if it has most of them.
+func Urgency(states []State, n Numbers) float64 {
 	urgency := float64(len(StateTable))
+	if n.Unavailable > 0 {
+		urgency = shortUrgency(n)
+	}
 	for _, state := range states {
 		_, order := state.Name.Row()
 		at := float64(order)
 		if state.Name == StateShort {
-			at = shortUrgency(order, selected, wanted)
+			at = shortUrgency(n)
 		}
 		urgency = min(urgency, at)
 	}
 	return urgency
 }
 
-func shortUrgency(order int, selected int32, wanted *int32) float64 {
-	share := 1.0
-	switch {
-	case selected == 0:
-		share = 0
-	case wanted != nil:
-		share = min(float64(selected)/float64(*wanted), 1)
+func shortUrgency(n Numbers) float64 {
+	available, wanted := float64(n.Selected-n.Unavailable), float64(n.Selected)
+	if n.Wanted != nil {
+		wanted = float64(*n.Wanted)
 	}
+	share := 1.0
+	if available < wanted || available == 0 {
+		share = available / max(wanted, 1)
+	}
+	_, order := StateShort.Row()
 	if share >= 0.5 {
 		_, order = StateStuck.Row()
 	}

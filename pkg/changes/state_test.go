@@ -136,19 +136,23 @@ func TestUrgency(t *testing.T) {
 		name             string
 		selected, wanted int32 // wanted is 0 for all
 		states           []StateName
+		unavailable      int
 	}
 	want := []placement{
-		{"misconfigured", 0, 1, []StateName{StateMisconfigured}},
-		{"none of 1", 0, 1, []StateName{StateShort}},
-		{"none of all", 0, 0, []StateName{StateShort}},
-		{"5 of 20", 5, 20, []StateName{StateShort}},
-		{"8 of 20", 8, 20, []StateName{StateShort, StateHeld}},
-		{"stuck", 3, 3, []StateName{StateStuck, StateSatisfied}},
-		{"stuck with 12 of 20", 12, 20, []StateName{StateShort, StateStuck}},
-		{"12 of 20", 12, 20, []StateName{StateShort}},
-		{"constraint of all", 24, 0, []StateName{StateShort}},
-		{"held", 3, 3, []StateName{StateHeld}},
-		{"satisfied", 3, 3, []StateName{StateSatisfied}},
+		{"misconfigured", 0, 1, []StateName{StateMisconfigured}, 0},
+		{"none of 1", 0, 1, []StateName{StateShort}, 0},
+		{"held, all 2 unavailable", 2, 2, []StateName{StateHeld, StateSatisfied}, 2},
+		{"none of all", 0, 0, []StateName{StateShort}, 0},
+		{"5 of 20", 5, 20, []StateName{StateShort}, 0},
+		{"held, 7 of 10 unavailable", 10, 10, []StateName{StateHeld}, 7},
+		{"8 of 20", 8, 20, []StateName{StateShort, StateHeld}, 0},
+		{"stuck", 3, 3, []StateName{StateStuck, StateSatisfied}, 0},
+		{"stuck with 12 of 20", 12, 20, []StateName{StateShort, StateStuck}, 0},
+		{"12 of 20", 12, 20, []StateName{StateShort}, 0},
+		{"satisfied, 1 of all 10 unavailable", 10, 0, []StateName{StateSatisfied}, 1},
+		{"constraint of all", 24, 0, []StateName{StateShort}, 0},
+		{"held", 3, 3, []StateName{StateHeld}, 0},
+		{"satisfied", 3, 3, []StateName{StateSatisfied}, 0},
 	}
 	before := -1.0
 	for _, p := range want {
@@ -159,7 +163,7 @@ func TestUrgency(t *testing.T) {
 		if p.wanted == 0 {
 			wanted = nil
 		}
-		got := Urgency(states, p.selected, wanted)
+		got := Urgency(states, Numbers{Selected: int(p.selected), Unavailable: p.unavailable, Wanted: wanted})
 		if got < before {
 			t.Errorf("%s has urgency %v, the one before it %v", p.name, got, before)
 		}

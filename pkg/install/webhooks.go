@@ -21,12 +21,13 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/validation"
 	"github.com/berth-dev/berth/config/webhook"
 )
 
-// webhookTimeout bounds the wait until the controller responds to admission requests.
+// webhookTimeout bounds the wait until admission requests are answered.
 const webhookTimeout = time.Minute
 
 // HasWebhooks is true if the hub has one of the webhook configurations.
@@ -177,19 +178,49 @@ func probePlacement(namespace string) *unstructured.Unstructured {
 	}}
 }
 
+// AwaitAdmissionPolicies waits until the API server has the policies, their schemas and the kinds of
+// their parameters: until then it answers edits with errors. A Placement may be created in the
+// namespace.
+func AwaitAdmissionPolicies(ctx context.Context, config *rest.Config, namespace string) error {
+	err := awaitAnswer(ctx, config, probePlacement(namespace), func(created *unstructured.Unstructured, err error) bool {
+		return err == nil && created.GetAnnotations()[berthv1alpha1.EditedByAnnotation] != ""
+	})
+	if err != nil {
+		return err
+	}
+	// No policy with parameters is asked about a new Placement.
+	resource, _ := meta.UnsafeGuessKindToResource(probePlacement("").GroupVersionKind())
+	return await(ctx, config, func(ctx context.Context, c dynamic.Interface) (bool, error) {
+		some, err := c.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil || len(some.Items) == 0 {
+			return err == nil, err
+		}
+		one := &some.Items[0]
+		err = c.Resource(resource).Namespace(one.GetNamespace()).Delete(ctx, one.GetName(), metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil || !strings.Contains(err.Error(), "paramKind"), err
+	})
+}
+
 // awaitAnswer creates an object as a dry run until the answer is the expected one.
 func awaitAnswer(ctx context.Context, config *rest.Config, object *unstructured.Unstructured, expected func(*unstructured.Unstructured, error) bool) error {
+	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+	return await(ctx, config, func(ctx context.Context, c dynamic.Interface) (bool, error) {
+		created, err := c.Resource(resource).Namespace(object.GetNamespace()).
+			Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return expected(created, err), err
+	})
+}
+
+// await asks the API server until the answer is the expected one.
+func await(ctx context.Context, config *rest.Config, ask func(context.Context, dynamic.Interface) (bool, error)) error {
 	c, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("building the client: %w", err)
 	}
-	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 	var lastErr error
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, webhookTimeout, true, func(ctx context.Context) (bool, error) {
-		var created *unstructured.Unstructured
-		created, lastErr = c.Resource(resource).Namespace(object.GetNamespace()).
-			Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return expected(created, lastErr), nil
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, webhookTimeout, true, func(ctx context.Context) (answered bool, _ error) {
+		answered, lastErr = ask(ctx, c)
+		return answered, nil
 	})
 	if err == nil {
 		return nil
@@ -197,5 +228,5 @@ func awaitAnswer(ctx context.Context, config *rest.Config, object *unstructured.
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	return errors.Join(errors.New("the controller does not respond to admission requests: see its log in the data directory"), lastErr)
+	return errors.Join(errors.New("the hub does not answer admission requests as it must: see the logs in the data directory"), lastErr)
 }

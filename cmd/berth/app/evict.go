@@ -34,8 +34,8 @@ func newEvictCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Remove a cluster from one Placement, as DisruptionPolicies allow.
 
 ` + effectHelp + `Then it creates a PlacementEviction and prints what the eviction waits
-for, until the cluster is removed. The cluster is not selected again for the time of --exclude-for. To go back, pin
-the revision before it. To end the eviction early, delete the PlacementEviction. ` + placementHelp + `Needs permission to get placements, to list placementdecisions and to create
+for, until the cluster is removed. The cluster is not selected again for the time of --exclude-for, or until the PlacementEviction is deleted.
+To go back, delete it, pin the revision before the eviction, and unpin. ` + placementHelp + `Needs permission to get placements, to list placementdecisions and to create
 and get placementevictions.`,
 		Example: `  berth evict web -n shop --cluster edge2
   berth evict web -n shop --cluster edge2 --exclude-for 24h --yes`,
@@ -93,7 +93,7 @@ func awaitEviction(ctx context.Context, hub client.Client, e *berthv1alpha1.Plac
 		case err != nil:
 			return fmt.Errorf("%s is not valid: %w", name, err)
 		case done:
-			return say(out, "%s executed\n", name)
+			return say(out, "%s executed. To select the cluster again earlier: kubectl delete placementeviction %s -n %s\n", name, e.Name, e.Namespace)
 		case waits == "" && time.Since(began) > actions.Patience:
 			return fmt.Errorf("waiting for the controller: %s was created, but the controller has not reported it after %s: it may not run", name, actions.Patience)
 		case waits != shown:

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +29,8 @@ type statusOptions struct {
 	hub    placementFlags
 	watch  bool
 	output string
+	// unavailable are the unavailable clusters, as read last.
+	unavailable []string
 }
 
 func newStatusCommand() *cobra.Command {
@@ -72,6 +73,9 @@ type placementStatus struct {
 	// Done is true if no change is open and the controller has decided the newest spec.
 	Done     bool  `json:"done"`
 	Selected int32 `json:"selected"`
+	// Unavailable are the published clusters that are unavailable, with -A for users who may list
+	// clusters.
+	Unavailable []string `json:"unavailable,omitempty"`
 	// Wanted is numberOfClusters; nil for all clusters that qualify.
 	Wanted     *int32               `json:"wanted,omitempty"`
 	Conditions simulator.Conditions `json:"conditions"`
@@ -97,9 +101,7 @@ func (o *statusOptions) run(ctx context.Context, args []string, cmd *cobra.Comma
 			return err
 		}
 		if shown == nil || !slices.EqualFunc(shown, statuses, sameStatus) {
-			if err := o.printUnavailable(ctx, hub, out); err != nil {
-				return err
-			}
+			o.printUnavailable(out)
 			if err := o.print(out, statuses, len(args) == 1); err != nil {
 				return err
 			}
@@ -143,12 +145,21 @@ func (o *statusOptions) read(ctx context.Context, hub client.Client, namespace s
 	for i, in := range inputs {
 		statuses[i] = statusOf(in)
 	}
-	slices.SortStableFunc(statuses, func(a, b *placementStatus) int { return cmp.Compare(a.urgency(), b.urgency()) })
+	if o.hub.all {
+		if o.unavailable, err = readUnavailable(ctx, hub, statuses); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(statuses, func(a, b *placementStatus) int {
+		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), b.Since.Compare(a.Since))
+	})
 	return statuses, nil
 }
 
-// urgency is the order of a Placement in the table.
-func (s *placementStatus) urgency() float64 { return changes.Urgency(s.states, s.Selected, s.Wanted) }
+// urgency is the order of a Placement in the table. Among equals, what happened last comes first.
+func (s *placementStatus) urgency() float64 {
+	return changes.Urgency(s.states, changes.Numbers{Selected: int(s.Selected), Unavailable: len(s.Unavailable), Wanted: s.Wanted})
+}
 
 // statusOf returns the status of a Placement.
 func statusOf(in changes.StateInput) *placementStatus {
@@ -183,35 +194,8 @@ func sameStatus(a, b *placementStatus) bool {
 		}
 		return fmt.Sprint(s.Change.Revision, s.Change.Phase, s.Change.Message, s.Change.Holds, remaining)
 	}
-	return a.Placement == b.Placement && a.Done == b.Done && a.Selected == b.Selected && slices.Equal(a.states, b.states) &&
+	return a.Placement == b.Placement && a.Done == b.Done && a.Selected == b.Selected && slices.Equal(a.Unavailable, b.Unavailable) && slices.Equal(a.states, b.states) &&
 		slices.Equal(a.Conditions, b.Conditions) && revision(a) == revision(b)
-}
-
-// printUnavailable names the unavailable clusters above the table of -A, if the user may list them.
-func (o *statusOptions) printUnavailable(ctx context.Context, hub client.Client, out io.Writer) error {
-	if !o.hub.all || o.output != "table" {
-		return nil
-	}
-	var clusters v1alpha1.ManagedClusterList
-	if err := hub.List(ctx, &clusters); apierrors.IsForbidden(err) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("reading the clusters: %w", err)
-	}
-	var names []string
-	for i := range clusters.Items {
-		if clusters.Items[i].Unavailable() {
-			names = append(names, clusters.Items[i].Name)
-		}
-	}
-	slices.Sort(names)
-	switch len(names) {
-	case 0:
-		return nil
-	case 1:
-		return say(out, "1 cluster is unavailable: %s\n\n", names[0])
-	}
-	return say(out, "%s are unavailable: %s\n\n", number(len(names), "cluster"), list(names, false, ", "))
 }
 
 func (o *statusOptions) print(out io.Writer, statuses []*placementStatus, one bool) error {
@@ -259,7 +243,7 @@ func statusTable(statuses []*placementStatus, wide bool, now time.Time) *table {
 		t.heading = append(t.heading, "MESSAGE")
 	}
 	for _, s := range statuses {
-		row := append(placementCells(s.Placement), s.stateCell(), cell{text: wantedText(s.Wanted)}, cell{text: fmt.Sprint(s.Selected)},
+		row := append(placementCells(s.Placement), s.stateCell(), cell{text: wantedText(s.Wanted)}, s.selectedCell(),
 			cell{text: cmp.Or(s.condition(v1alpha1.PlacementConditionSatisfied).Reason, none)})
 		row = append(row, s.changeCells(now)...)
 		if wide {

@@ -171,6 +171,26 @@ func TestUnavailableAboveStatus(t *testing.T) {
 	}
 }
 
+// TestUnavailableFirst: a Placement whose clusters are unavailable comes first, whatever it says of
+// itself.
+func TestUnavailableFirst(t *testing.T) {
+	objects := []client.Object{
+		stated("dark", 2, "PlacementSatisfied=True AllDecisionsScheduled"), stated("fine", 2, "PlacementSatisfied=True AllDecisionsScheduled"),
+		stated("short", 1, "PlacementSatisfied=False NotAllDecisionsScheduled"), fixture.Cluster("rome1").Obj(),
+		fixture.Page("shop", "fine-decision-1").Of("fine").OwnedBy("fine").Lists("rome1", "rome1").Obj(),
+		fixture.Page("shop", "dark-decision-1").Of("dark").OwnedBy("dark").Lists("paris1", "paris2").Obj(),
+		fixture.Page("shop", "forged").Of("fine").Lists("paris1").Obj(),
+	}
+	for _, name := range []string{"paris1", "paris2"} {
+		objects = append(objects, fixture.Cluster(name).Taint(v1alpha1.ManagedClusterTaintUnreachable, "", v1alpha1.TaintEffectNoSelect).Obj())
+	}
+	out, stderr, _ := serveHub(t, objects).run("status", "-A")
+	rows := strings.Split(out, "\n")[3:]
+	if fields := strings.Fields(rows[0]); fields[1] != "dark" || !strings.Contains(rows[0], "2 (2 unavailable)") || strings.Contains(rows[2], "unavailable") {
+		t.Errorf("%s%s", out, stderr)
+	}
+}
+
 // TestStatusOfSuspended: the head of a suspended change says that it is suspended.
 func TestStatusOfSuspended(t *testing.T) {
 	change := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-15"}}

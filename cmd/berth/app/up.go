@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -145,7 +146,7 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		case <-time.After(controllerPatience):
 		}
 	}()
-	if err := o.awaitWebhooks(ctx, hub); err != nil {
+	if err := o.awaitAdmission(ctx, hub); err != nil {
 		return err
 	}
 	kubeconfig := filepath.Join(o.dataDir, "kubeconfig")
@@ -173,8 +174,15 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	return context.Cause(ctx)
 }
 
-// awaitWebhooks waits until the webhooks of the controller answer.
-func (o *upOptions) awaitWebhooks(ctx context.Context, hub *localhub.Hub) error {
+// awaitAdmission waits until the API server's policies and the controller's webhooks answer.
+func (o *upOptions) awaitAdmission(ctx context.Context, hub *localhub.Hub) error {
+	namespace := metav1.NamespaceDefault
+	if o.queues != nil {
+		namespace = localQueueConfig.Namespace
+	}
+	if err := install.AwaitAdmissionPolicies(ctx, hub.Config(), namespace); err != nil {
+		return err
+	}
 	if err := install.AwaitValidationWebhooks(ctx, hub.Config()); err != nil || o.queues == nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/test/testhub"
@@ -63,6 +64,13 @@ func up(dataDir string, flags ...string) *hub {
 	mistaken.SetAnnotations(map[string]string{"berth.dev/profile": "none"})
 	Expect(connect(dataDir).Create(context.Background(), mistaken, client.DryRunAll)).To(
 		MatchError(ContainSubstring(`metadata.annotations[berth.dev/profile]: Unsupported value: "none": supported values: "default"`)))
+	// After a restart, edits are answered at once, too.
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(mistaken.GroupVersionKind())
+	Expect(connect(dataDir).List(context.Background(), all)).To(Succeed())
+	for _, one := range all.Items {
+		Expect(connect(dataDir).Delete(context.Background(), &one, client.DryRunAll)).To(Succeed())
+	}
 	Eventually(session, startTimeout).Should(Or(gbytes.Say("Try in another terminal"), gexec.Exit()))
 	Expect(session.ExitCode()).To(Equal(-1), "berth up ended: %s", session.Err.Contents())
 	result := &hub{Session: session, client: connect(dataDir), pids: map[string]int{}}
