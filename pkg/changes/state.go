@@ -100,8 +100,8 @@ type Numbers struct {
 }
 
 // Urgency returns the order of a Placement among others by its states; the lowest is the most
-// urgent. One that is short, or has unavailable clusters, is the more urgent the fewer of the wanted
-// clusters it has available, and less urgent than a stuck one if it has most of them.
+// urgent. One that is short, or has unavailable clusters, is the more urgent the fewer available
+// clusters it has of those that it wants, and less urgent than a stuck one if it has most of them.
 func Urgency(states []State, n Numbers) float64 {
 	urgency := float64(len(StateTable))
 	if n.Unavailable > 0 {

@@ -147,26 +147,52 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 	return nil
 }
 
-// Relax adds tolerations for all taints that are not tolerated.
+// Relax adds tolerations for all taints that are not tolerated. Those of an unavailable cluster it
+// removes instead: a toleration would publish a cluster that does not answer.
 func (TaintToleration) Relax(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
 	snapshot := state.Snapshot()
 	incumbent := snapshot.Subject.Incumbents.Has(cluster.Index)
 	changed := pl.DeepCopy()
-	var texts []string
+	var texts, available []string
+	var left []int
 	for i, taint := range cluster.Spec.Taints {
 		tolerated, _ := indexTolerations(changed.Spec.Tolerations).tolerate(taint, cluster.TaintTimes[i], snapshot.Now)
-		if tolerated || taint.Effect == v1alpha1.TaintEffectNoSelectIfNew && incumbent {
+		switch {
+		case tolerated || taint.Effect == v1alpha1.TaintEffectNoSelectIfNew && incumbent:
+		case taint.SaysUnavailable():
+			available = []string{"the cluster is available again"}
 			continue
+		default:
+			changed.Spec.Tolerations = append(changed.Spec.Tolerations, v1alpha1.Toleration{
+				Key: taint.Key, Operator: v1alpha1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
+			})
+			texts = append(texts, "tolerate "+taintText(taint))
 		}
-		changed.Spec.Tolerations = append(changed.Spec.Tolerations, v1alpha1.Toleration{
-			Key: taint.Key, Operator: v1alpha1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
-		})
-		texts = append(texts, "tolerate "+taintText(taint))
+		left = append(left, i)
 	}
-	if len(texts) == 0 {
+	r := framework.Relaxation{Text: strings.Join(append(available, texts...), " and ")}
+	if len(texts) > 0 {
+		r.Placement = changed
+	}
+	if available != nil {
+		r.Cluster = withTaints(cluster, left)
+	}
+	if r.Text == "" {
 		return nil
 	}
-	return []framework.Relaxation{{Text: strings.Join(texts, " and "), Placement: changed}}
+	return []framework.Relaxation{r}
+}
+
+// withTaints returns the cluster with some of its taints, by index.
+func withTaints(cluster *framework.Cluster, left []int) *framework.Cluster {
+	object := *cluster.ManagedCluster
+	object.Spec.Taints = nil
+	changed := cluster.Changed(&object)
+	changed.TaintTimes = nil
+	for _, i := range left {
+		object.Spec.Taints, changed.TaintTimes = append(object.Spec.Taints, cluster.Spec.Taints[i]), append(changed.TaintTimes, cluster.TaintTimes[i])
+	}
+	return changed
 }
 
 // tolerationIndex holds tolerations by what they match, so that a taint is not compared with each

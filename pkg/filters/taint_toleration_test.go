@@ -191,6 +191,19 @@ func TestTaintRelaxations(t *testing.T) {
 	}
 }
 
+// TestRelaxationsOfUnavailable: no advice is to tolerate that a cluster does not answer.
+func TestRelaxationsOfUnavailable(t *testing.T) {
+	inv := hub(ask(), fixture.Cluster("c").Taint("k", "v", noSelect).Taint(v1alpha1.ManagedClusterTaintUnreachable, "", noSelect).Taint("m", "", noSelectNew))
+	state := stateOf(inv)
+	got := TaintToleration{}.Relax(context.Background(), state, state.Snapshot().Subject.Placement, state.Snapshot().Clusters.Get(0))
+	if len(got) != 1 || got[0].Text != "the cluster is available again and tolerate k=v:NoSelect and tolerate m:NoSelectIfNew" {
+		t.Fatalf("got %v", got)
+	}
+	if taints := got[0].Cluster.Spec.Taints; len(taints) != 2 || taints[0].Key != "k" || len(got[0].Cluster.TaintTimes) != 2 || len(got[0].Placement.Spec.Tolerations) != 2 {
+		t.Errorf("got %v", got[0])
+	}
+}
+
 // TestRelaxationsOfNewTaints: an incumbent needs no toleration of NoSelectIfNew.
 func TestRelaxationsOfNewTaints(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -3,7 +3,6 @@ package install
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +10,10 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -26,12 +22,11 @@ import (
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/admission"
 )
 
 // AdmissionPolicies applies the admission policies of a hub, which must serve
-// MutatingAdmissionPolicies. The CRDs must exist.
+// MutatingAdmissionPolicies. The CRDs must exist. AwaitAdmissionPolicies waits until they work.
 func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
 	editor, err := fs.Sub(admission.Editor, "editor")
 	if err == nil {
@@ -40,39 +35,10 @@ func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
 	if err == nil {
 		err = applyFiles(ctx, config, editor)
 	}
-	if err == nil {
-		err = awaitMutation(ctx, config)
-	}
 	if err != nil {
 		return fmt.Errorf("installing the admission policies: %w", err)
 	}
 	return nil
-}
-
-// mutationTimeout is how long awaitMutation waits.
-const mutationTimeout = 30 * time.Second
-
-// awaitMutation waits until the API server can mutate Placements. Until it has read the schema of
-// their CRD, which takes some seconds after each start, it answers 503 to their authors.
-func awaitMutation(ctx context.Context, config *rest.Config) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("building the client: %w", err)
-	}
-	placements := client.Resource(v1alpha1.GroupVersionV1Beta1.WithResource("placements")).Namespace(metav1.NamespaceDefault)
-	probe := &unstructured.Unstructured{}
-	probe.SetAPIVersion(v1alpha1.GroupVersionV1Beta1.String())
-	probe.SetKind("Placement")
-	probe.SetGenerateName("probe-")
-	var answer error
-	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, mutationTimeout, true, func(ctx context.Context) (bool, error) {
-		_, answer = placements.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return !apierrors.IsServiceUnavailable(answer), nil // Any other answer is that of a server that can.
-	})
-	if err != nil {
-		return cmp.Or(answer, err)
-	}
-	return ctx.Err()
 }
 
 // applyFiles applies the objects in the YAML files in the top folder of fsys, in order. It takes

@@ -151,23 +151,31 @@ func AwaitValidationWebhooks(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	warned := &statusWarning{}
+	return awaitWarning(ctx, config, "probe", "status:")
+}
+
+// awaitWarning waits until the API server answers a new cluster with a warning that has the text.
+func awaitWarning(ctx context.Context, config *rest.Config, name, text string) error {
+	warned := &warning{text: text}
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = warned
 	cluster := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupName + "/v1", "kind": "ManagedCluster",
-		"metadata": map[string]any{"name": "probe"}, "status": map[string]any{"capacity": map[string]any{"cpu": "1"}},
+		"metadata": map[string]any{"name": name}, "status": map[string]any{"capacity": map[string]any{"cpu": "1"}},
 	}}
-	return awaitAnswer(ctx, config, cluster, func(*unstructured.Unstructured, error) bool { return warned.Load() })
+	return awaitAnswer(ctx, config, cluster, func(*unstructured.Unstructured, error) bool { return warned.came.Load() })
 }
 
-// statusWarning is true after a warning about a status.
-type statusWarning struct{ atomic.Bool }
+// warning notes that a warning with a text came.
+type warning struct {
+	text string
+	came atomic.Bool
+}
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (w *statusWarning) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
-	if strings.HasPrefix(text, "status:") {
-		w.Store(true)
+func (w *warning) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	if strings.Contains(text, w.text) {
+		w.came.Store(true)
 	}
 }
 
@@ -178,13 +186,17 @@ func probePlacement(namespace string) *unstructured.Unstructured {
 	}}
 }
 
-// AwaitAdmissionPolicies waits until the API server has the policies, their schemas and the kinds of
-// their parameters: until then it answers edits with errors. A Placement may be created in the
-// namespace.
+// AwaitAdmissionPolicies waits until the API server has read the policies, the schema of Placements
+// and the kinds of the parameters. It takes some seconds after each start; until then, some edits
+// pass unseen, and others are refused. A Placement may be created in the namespace.
 func AwaitAdmissionPolicies(ctx context.Context, config *rest.Config, namespace string) error {
+	// Policies that mutate are read apart from the others, and those in the order of their files.
 	err := awaitAnswer(ctx, config, probePlacement(namespace), func(created *unstructured.Unstructured, err error) bool {
 		return err == nil && created.GetAnnotations()[berthv1alpha1.EditedByAnnotation] != ""
 	})
+	if err == nil {
+		err = awaitWarning(ctx, config, "probe.berth", "can be no namespace")
+	}
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ type DisruptionPolicySpec struct {
 	// maxSurge is how many clusters may be published beyond the desired ones during a change: a
 	// number from 0 to 1,000,000, or a percentage of the desired clusters from "0%" to "100%",
 	// rounded up. The default is "25%". If both maxUnavailable and maxSurge come to 0, maxSurge
-	// is 1. Clusters up to the desired number are not paced: they are added at once.
+	// is 1. Clusters up to the desired number are added at once.
 	// +optional
 	// +default="25%"
 	// +kubebuilder:validation:XIntOrString

@@ -131,6 +131,9 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	var placements []types.NamespacedName
 	var err error
 	if o.queues == nil {
+		if err := o.awaitPolicies(ctx, hub); err != nil {
+			return err
+		}
 		if placements, err = o.applySamples(ctx, hub.Config(), out); err != nil {
 			return err
 		}
@@ -174,13 +177,18 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	return context.Cause(ctx)
 }
 
-// awaitAdmission waits until the API server's policies and the controller's webhooks answer.
-func (o *upOptions) awaitAdmission(ctx context.Context, hub *localhub.Hub) error {
+// awaitPolicies waits until the API server's admission policies work.
+func (o *upOptions) awaitPolicies(ctx context.Context, hub *localhub.Hub) error {
 	namespace := metav1.NamespaceDefault
 	if o.queues != nil {
 		namespace = localQueueConfig.Namespace
 	}
-	if err := install.AwaitAdmissionPolicies(ctx, hub.Config(), namespace); err != nil {
+	return install.AwaitAdmissionPolicies(ctx, hub.Config(), namespace)
+}
+
+// awaitAdmission waits until the admission policies and the webhooks of the controller work.
+func (o *upOptions) awaitAdmission(ctx context.Context, hub *localhub.Hub) error {
+	if err := o.awaitPolicies(ctx, hub); err != nil {
 		return err
 	}
 	if err := install.AwaitValidationWebhooks(ctx, hub.Config()); err != nil || o.queues == nil {
