@@ -17,7 +17,8 @@ import (
 // clusters stay.
 func (a *planner) removeForced(ctx context.Context) {
 	revoked := revokedClusters(a.Snapshot)
-	if a.Outcome == Waiting || a.forcedPermitted() {
+	// Whoever waits: lost clusters do not wait for what is to replace them.
+	if a.Outcome == Waiting || a.holdsPermitForced() {
 		if forced := a.forcedRemovals(); len(forced) > len(revoked) && a.removeOnly(ctx, forced, false, &a.Timers.Forced) {
 			return
 		}
@@ -124,8 +125,8 @@ func (a *planner) publishRemoval(m *Move, v Verdict) {
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
-// forcedPermitted reports whether all plugins that hold the change permit forced removals.
-func (a *planner) forcedPermitted() bool {
+// holdsPermitForced reports whether all plugins that hold the change permit forced removals.
+func (a *planner) holdsPermitForced() bool {
 	for _, plugin := range a.heldBy {
 		if !a.Profile.Traits(plugin).PermitsForcedRemovals {
 			return false

@@ -26,11 +26,11 @@ const (
 	Undecided Outcome = "Undecided"
 	// Permitted: the change may begin. It is only that of a Verdict.
 	Permitted Outcome = "Permitted"
-	// Published: the change was permitted, and all of it is published now. A forced removal alone
-	// is one, too.
+	// Published: the change was permitted, and all of it is published now. The change may be a
+	// removal alone; Target is not published then.
 	Published Outcome = "Published"
 	// Progressing: the change was permitted and is published in steps, or its rest before another
-	// change, also whole.
+	// change, also whole: Target is not published then.
 	Progressing Outcome = "Progressing"
 	// Held: a Permit plugin returned Wait.
 	Held Outcome = v1alpha1.ReasonHeld

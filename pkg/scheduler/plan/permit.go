@@ -58,10 +58,13 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 	return a.endReserve(ctx, m, v, reserved && v.Outcome.keepsReservation())
 }
 
-// endReserve runs Unreserve for a change that is not published now; while the change keeps what it
-// reserved, only of plugins that count permitted changes. An attempt that fails, or waits for a
-// Reserve plugin, does not end the change with an open record, so that keeps what earlier attempts
-// reserved for it. One that fails does not end a change without a record either.
+// endReserve runs Unreserve for a change that is not published now. keeps is true if the change
+// stays open, with what it reserved: then only plugins that count permitted changes run. Otherwise:
+//
+//   - the attempt fails or waits, and this change has the open record (own), or was reserved without
+//     a record (unrecorded): what earlier attempts reserved for it stays;
+//   - it fails, and another change has the open record: that is reserved again;
+//   - else nothing stays reserved.
 func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool) Verdict {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
 	own := isSame(open, m.Open)
@@ -100,7 +103,7 @@ func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
 // permit runs the Permit plugins. A change that was permitted before is completed without asking
 // again.
 func (a *planner) permit(ctx context.Context, m *Move) Verdict {
-	if m.resumed != nil || m.Open != nil && m.Open.Status.PermittedTime != nil {
+	if m.predecessor != nil || m.Open != nil && m.Open.Status.PermittedTime != nil {
 		return Verdict{Outcome: Permitted}
 	}
 	defer a.startTimer("Permit")()

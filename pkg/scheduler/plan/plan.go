@@ -118,7 +118,7 @@ type planner struct {
 	in Input
 	// edits is set once causedByEdit was called.
 	edits *editState
-	// step is set once resumesFirst chose the rest of the change in progress.
+	// step is set once restFirst chose the rest of the change in progress.
 	step *step
 	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits
 	// or decides nothing.
@@ -172,13 +172,13 @@ func (a *planner) chooseChange(ctx context.Context) {
 	case IsChange(a.Target):
 		m := a.newMove(a.Target, a.Timers.Change)
 		rest := a.remainingChange(ctx, m)
-		if a.resumesFirst(ctx, m, rest) {
+		if a.restFirst(ctx, m, rest) {
 			return
 		}
 		a.setChange(m, a.permitChange(ctx, m))
-		if rest != nil && (a.Outcome == Waiting || a.forcedPermitted() && !keepsLeaving(m, rest)) {
+		if rest != nil && (a.Outcome == Waiting || a.holdsPermitForced() && !keepsLeaving(m, rest)) {
 			a.retry()
-			a.resumeBeside(ctx, rest, &Deferred{m, a.Verdict})
+			a.restBeside(ctx, rest, &Deferred{m, a.Verdict})
 		}
 	case !a.in.Reserved || a.in.Dry:
 	case a.keepsOpenChange():
@@ -200,7 +200,8 @@ func (a *planner) retry() {
 // setChange sets the change that the attempt is about.
 func (a *planner) setChange(m *Move, v Verdict) { a.Change, a.Verdict, a.Outcome = m, v, v.Outcome }
 
-// undecidedForNow reports whether nothing was decided for a reason that passes without an edit.
+// undecidedForNow reports whether nothing was decided because the attempt is unfinished, or after an
+// error: it is repeated by itself.
 func (p *Plan) undecidedForNow() bool {
 	return p.Failure != nil && (p.Failure.Code() == framework.Pending || p.Failure.Code() == framework.Error)
 }
@@ -220,11 +221,12 @@ func (a *planner) limitTimeouts() {
 	if _, _, timedOut := a.TimedOut(); timedOut {
 		a.Timeouts = a.in.Timeouts + 1
 		if a.in.RevokedOnly {
-			// It does not count as a timeout, so it is not reported.
+			// Always the first: so it is not reported.
 			a.Timeouts = 1
 		}
 	}
 	if a.FirstTimeout() {
+		// The Outcome stays; nothing is reported (see FirstTimeout).
 		a.Publish = nil
 	}
 }
@@ -263,7 +265,7 @@ func (a *planner) remember() {
 	if states, policy, ok := a.TierStates(); ok {
 		a.Timers.Tiers, a.Timers.TiersOf = states, policy
 	}
-	if a.Outcome != Waiting && a.Outcome != Failed && !a.undecidedForNow() && !a.resumed() {
+	if a.Outcome != Waiting && a.Outcome != Failed && !a.undecidedForNow() && !a.restGoesOn() {
 		// The next removal starts a new measurement.
 		a.Timers.Change.RemovingSince, a.Timers.Forced.RemovingSince, a.Timers.Revoked.RemovingSince = time.Time{}, time.Time{}, time.Time{}
 	}
@@ -275,8 +277,8 @@ func (a *planner) remember() {
 	a.Held = a.held()
 }
 
-// resumed reports whether the change in progress goes on although the target changed.
-func (p *Plan) resumed() bool { return p.Outcome == Progressing && p.Deferred != nil }
+// restGoesOn reports whether the change in progress goes on although the target changed.
+func (p *Plan) restGoesOn() bool { return p.Outcome == Progressing && p.Deferred != nil }
 
 // held returns which change is remembered as held.
 func (a *planner) held() HeldChange {

@@ -117,9 +117,9 @@ func (a *planner) writeBefore(record *berthv1alpha1.PlacementChange, change func
 // createBefore adds a new record of the change to before, after the ends of those that it
 // supersedes.
 func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now metav1.Time) *berthv1alpha1.PlacementChange {
-	c, resumed := a.ChangeOf(a.Change.Proposal), a.Change.resumed
-	if resumed != nil {
-		s := &resumed.Spec
+	c, predecessor := a.ChangeOf(a.Change.Proposal), a.Change.predecessor
+	if predecessor != nil {
+		s := &predecessor.Spec
 		c.Cause, c.Before, c.By, c.Comment = s.Cause, s.Before, s.By, s.Comment
 		c.Generation, c.Profile, c.PublishedGeneration = s.PlacementGeneration, s.Profile, s.PublishedGeneration
 		// With those that do not qualify now: its lists lead to its clusters.
@@ -130,7 +130,7 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 	created.Status = status
 	last := []*berthv1alpha1.PlacementChange{created}
 	for _, r := range a.superseded(now) {
-		if isSame(r.record, resumed) {
+		if isSame(r.record, predecessor) {
 			// Its permission would be lost if it ended before the new record is written.
 			last = append(last, withStatus(r.record, r.update))
 		} else {
@@ -226,8 +226,8 @@ func (a *planner) usedApproval() *berthv1alpha1.PlacementChange {
 // earlierApproval returns the approval of usedApproval or of the change whose rest is made; nil
 // without one.
 func (a *planner) earlierApproval() *berthv1alpha1.ChangeApproval {
-	if a.Change.resumed != nil {
-		return changes.ApprovalOf(a.Change.resumed)
+	if a.Change.predecessor != nil {
+		return changes.ApprovalOf(a.Change.predecessor)
 	}
 	if used := a.usedApproval(); used != nil {
 		return used.Spec.Approval
@@ -302,7 +302,7 @@ func (p *Plan) isOwn(record *berthv1alpha1.PlacementChange) bool {
 // does not publish any more.
 func (p *Plan) Supersedes(record *berthv1alpha1.PlacementChange) bool {
 	switch effects := p.Effects(); {
-	case p.Change != nil && p.Outcome == Waiting && isSame(record, p.Change.resumed):
+	case p.Change != nil && p.Outcome == Waiting && isSame(record, p.Change.predecessor):
 		return false
 	case effects.Supersedes:
 		return effects.Ends || !p.isOwn(record)
@@ -386,7 +386,7 @@ func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berth
 		switch {
 		case a.Outcome == Denied && a.isOwn(record):
 			status.Message = a.recordMessage()
-		case a.Change != nil && isSame(record, a.Change.resumed):
+		case a.Change != nil && isSame(record, a.Change.predecessor):
 			status.Message = fmt.Sprintf("continued as revision %d, without clusters that the Placement cannot keep", a.Change.Revision)
 		}
 		// A crash may have lost the count after the last step.

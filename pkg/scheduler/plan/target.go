@@ -110,10 +110,10 @@ func IsChange(p *framework.Proposal) bool {
 type Move struct {
 	*framework.Proposal
 	Open, ended *berthv1alpha1.PlacementChange
-	// resumed is the record of the change in progress whose rest this is, if it goes on under
+	// predecessor is the record of the change in progress whose rest this is, if it goes on under
 	// another record.
-	resumed *berthv1alpha1.PlacementChange
-	answers framework.Answers
+	predecessor *berthv1alpha1.PlacementChange
+	answers     framework.Answers
 	// generation is that of the Placement for which the clusters are published after the change.
 	generation int64
 }

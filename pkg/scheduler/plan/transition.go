@@ -115,7 +115,7 @@ func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 		return nil
 	}
 	if a.permitRevoked(ctx, revoked) == Permitted {
-		return &Move{Proposal: a.proposeRemaining(open, revoked), resumed: open}
+		return &Move{Proposal: a.proposeRemaining(open, revoked), predecessor: open}
 	}
 	return &Move{Proposal: p, Open: open}
 }
@@ -126,17 +126,17 @@ func keepsLeaving(next, rest *Move) bool {
 	return len(changes.Minus(rest.Removed, next.Clusters)) < len(rest.Removed)
 }
 
-// resumesFirst makes the rest of the change in progress before the change to Target, if that has
+// restFirst makes the rest of the change in progress before the change to Target, if that has
 // all that the rest adds and nothing that it removes. The rest must publish a step, or wait: for
 // clusters to become ready, no longer than its progress deadline, for the end of a suspension, or
 // for a Reserve plugin. Otherwise the change to Target supersedes it.
-func (a *planner) resumesFirst(ctx context.Context, next, rest *Move) bool {
+func (a *planner) restFirst(ctx context.Context, next, rest *Move) bool {
 	if rest == nil || keepsLeaving(next, rest) || len(changes.Minus(changes.Minus(rest.Clusters, a.Snapshot.Subject.LastNames()), next.Clusters)) > 0 {
 		return false
 	}
 	switch v := a.permitChange(ctx, rest); v.Outcome {
 	case Permitted:
-		a.resume(rest, v, &Deferred{Move: next})
+		a.setRest(rest, v, &Deferred{Move: next})
 	case Waiting, Failed:
 		a.setChange(rest, v)
 		return true
@@ -169,22 +169,22 @@ func (a *planner) makesProgress(t *framework.Transition) bool {
 	return t.AwaitsReadiness && !a.isStuck(t)
 }
 
-// resume makes the rest of the change in progress, which is permitted, instead of another change.
-func (a *planner) resume(rest *Move, v Verdict, instead *Deferred) {
-	if rest.resumed != nil {
+// setRest makes the rest of the change in progress, which is permitted, instead of another change.
+func (a *planner) setRest(rest *Move, v Verdict, instead *Deferred) {
+	if rest.predecessor != nil {
 		instead.Revision = rest.Revision + 1
 	}
 	a.Deferred = instead
 	a.setChange(rest, v)
 }
 
-// resumeBeside makes the rest of the change in progress, if it is permitted, while another change
+// restBeside makes the rest of the change in progress, if it is permitted, while another change
 // must wait. That keeps its claim.
-func (a *planner) resumeBeside(ctx context.Context, rest *Move, instead *Deferred) {
+func (a *planner) restBeside(ctx context.Context, rest *Move, instead *Deferred) {
 	waits, reserved := instead.Outcome.keepsReservation() && !a.in.Dry, a.Claim
 	switch v := a.permitChange(ctx, rest); {
 	case v.Outcome == Permitted:
-		if a.resume(rest, v, instead); waits {
+		if a.setRest(rest, v, instead); waits {
 			a.Claim = a.Claim.with(reserved)
 		}
 	case v.Outcome == Waiting || v.Outcome == Failed:
