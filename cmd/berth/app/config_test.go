@@ -25,7 +25,7 @@ func TestInvalidConfiguration(t *testing.T) {
 		},
 		"only its plugins know": {
 			file: head + "profiles: [{pluginConfig: [{name: MaintenanceWindow, args: {window: 3}}]}]",
-			want: "berth: conf.yaml: profiles[0].pluginConfig[0].args: decoding arguments: unknown field \"window\"\n",
+			want: "berth: conf.yaml: profiles[0].pluginConfig[0].args: decoding arguments: unknown field \"window\"; possible arguments: windows, additions, removals, approvable\n",
 		},
 		"no YAML": {file: "a: b: c", want: "berth: conf.yaml: yaml: mapping values are not allowed in this context\n"},
 		"no file": {want: "berth: reading the configuration: open conf.yaml: no such file or directory\n"},

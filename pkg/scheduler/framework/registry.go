@@ -1,11 +1,14 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sort"
+	"strings"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -46,14 +49,25 @@ func (r Registry) Merge(o Registry) error {
 }
 
 // DecodeArgs decodes a plugin's arguments strictly over the given defaults: a field that is
-// unknown, written in another case or given twice is an error.
+// unknown, written in another case or given twice is an error, which names the possible ones.
 func DecodeArgs[T any](raw json.RawMessage, defaults T) (T, error) {
 	if len(raw) == 0 {
 		return defaults, nil
 	}
 	mistakes, err := kjson.UnmarshalStrict(raw, &defaults)
 	if err := errors.Join(append(mistakes, err)...); err != nil {
-		return defaults, fmt.Errorf("decoding arguments: %w", err)
+		return defaults, fmt.Errorf("decoding arguments: %w; possible arguments: %s", err, argumentsOf(reflect.TypeFor[T]()))
 	}
 	return defaults, nil
+}
+
+// argumentsOf lists the arguments that a type has.
+func argumentsOf(t reflect.Type) string {
+	var names []string
+	for _, field := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
 }
