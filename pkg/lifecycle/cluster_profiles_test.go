@@ -34,7 +34,7 @@ func TestDecisionPublisherArgs(t *testing.T) {
 		"two namespaces": {
 			args: `{"clusterProfiles":{"names":"qualified","namespace":"fleet"}}`, wantErr: "clusterProfiles.namespace: must not be set with qualified names, which contain it",
 		},
-		"unknown field":     {args: `{"clusterProfiles":{"on":true}}`, wantErr: `decoding arguments: unknown field "clusterProfiles.on"`},
+		"unknown field":     {args: `{"clusterProfiles":{"on":true}}`, wantErr: `decoding arguments: unknown field "clusterProfiles.on"; possible arguments: clusterProfiles`},
 		"empty name":        {args: `{"clusterProfiles":{"schedulerName":" "}}`, wantErr: "clusterProfiles.schedulerName: must not be empty"},
 		"invalid namespace": {args: `{"clusterProfiles":{"namespace":"a.b"}}`, wantErr: "clusterProfiles.namespace: must not contain dots"},
 	}
