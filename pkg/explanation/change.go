@@ -27,7 +27,7 @@ func changeOf(a *Result, now time.Time) *berthv1alpha1.ExplainedChange {
 	}
 	c := &berthv1alpha1.ExplainedChange{
 		Operation: operationUnchanged, Before: cutNames(a.Change.Before), After: cutNames(a.Change.After),
-		Undecided: v1alpha1.CutMessage(a.Undecided), OutOfDate: a.Change.OutOfDate != nil,
+		Published: int32(a.Change.Published), Undecided: v1alpha1.CutMessage(a.Undecided), OutOfDate: a.Change.OutOfDate != nil,
 	}
 	c.Truncated = len(c.Before) < len(a.Change.Before) || len(c.After) < len(a.Change.After)
 	change := a.Change.Change
@@ -69,7 +69,7 @@ func ComparedOf(key types.NamespacedName, status *berthv1alpha1.PlacementExplana
 	case c.Truncated:
 		return simulator.Compared{}, fmt.Errorf("the change of Placement %s is too large for a PlacementExplanation", key)
 	}
-	one := simulator.Compared{Before: c.Before, After: c.After}
+	one := simulator.Compared{Before: c.Before, After: c.After, Published: int(c.Published)}
 	if c.OutOfDate {
 		one.OutOfDate = &simulator.OutOfDate{Placement: key.String()}
 	}
@@ -82,7 +82,7 @@ func ComparedOf(key types.NamespacedName, status *berthv1alpha1.PlacementExplana
 		return one, nil
 	}
 	change := &simulator.Change{
-		Placement: key.String(), Operation: c.Operation, Before: len(c.Before), After: len(c.After),
+		Placement: key.String(), Operation: c.Operation, Before: len(c.Before), Published: one.Published, After: len(c.After),
 		Added: append([]string{}, changes.Minus(c.After, c.Before)...), Removed: append([]string{}, changes.Minus(c.Before, c.After)...),
 		Pages: []simulator.PageChange{}, Conditions: []simulator.ConditionChange{},
 	}

@@ -9,10 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -90,6 +92,20 @@ func TestWhatIf(t *testing.T) {
 				t.Errorf("afterwards: %+v", again)
 			}
 		})
+	}
+}
+
+// TestComparedOf: the status has all that a comparison shows.
+func TestComparedOf(t *testing.T) {
+	want := simulator.Compared{Before: []string{"c1", "c2"}, After: []string{"c1"}, Published: 5}
+	want.Change = &simulator.Change{
+		Placement: "ns/p", Operation: simulator.Updated, Before: 2, After: 1, Published: 5, Added: []string{}, Removed: []string{"c2"},
+		Pages: []simulator.PageChange{{Name: "p-decision-1", Operation: simulator.Updated}}, Conditions: []simulator.ConditionChange{},
+	}
+	status := &berthv1alpha1.PlacementExplanationStatus{Change: changeOf(&Result{Change: &want}, fixture.Now)}
+	got, err := ComparedOf(types.NamespacedName{Namespace: "ns", Name: "p"}, status)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

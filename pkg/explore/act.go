@@ -215,11 +215,15 @@ func publication(record *berthv1alpha1.PlacementChange) (*simulator.Comparison, 
 		added, removed = record.Spec.Added, record.Spec.Removed
 	}
 	before := int(record.Spec.Clusters - record.Spec.AddedCount + record.Spec.RemovedCount)
+	published := before
+	if left := record.Status.Remaining; left != nil {
+		published = int(record.Spec.Clusters - left.Added + left.Removed)
+	}
 	return &simulator.Comparison{
 		Summary: simulator.Summary{Placements: 1, Changed: 1, Added: int(record.Spec.AddedCount), Removed: int(record.Spec.RemovedCount)},
 		Changes: []simulator.Change{{
 			Placement: record.Namespace + "/" + record.Spec.Placement, Operation: simulator.Updated,
-			Before: before, After: int(record.Spec.Clusters), Added: added, Removed: removed,
+			Before: before, Published: published, After: int(record.Spec.Clusters), Added: added, Removed: removed,
 		}},
 		OutOfDate: []simulator.OutOfDate{},
 	}, note

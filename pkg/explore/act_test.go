@@ -24,6 +24,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // acting has a Placement with a held change from c3 to c2, after an edit of its predicates.
@@ -256,6 +257,25 @@ func TestAct(t *testing.T) {
 				t.Error("it was written")
 			}
 		})
+	}
+}
+
+// TestPublication: what the approval of a change does, which can be published in part.
+func TestPublication(t *testing.T) {
+	change := changes.NewChange([]string{"c1", "c2"}, []string{"c2", "c3", "c4"})
+	for name, tc := range map[string]struct {
+		remaining *berthv1alpha1.RemainingClusters
+		published int
+	}{
+		"held":     {nil, 2},
+		"in steps": {&berthv1alpha1.RemainingClusters{Removed: 1}, 4},
+	} {
+		record := changes.NewRecord(fixture.Placement("ns", "p").Obj(), 0, 2, change)
+		record.Status.Remaining = tc.remaining
+		diff, _ := publication(record)
+		if c := diff.Changes[0]; c.Before != 2 || c.Published != tc.published || c.After != 3 {
+			t.Errorf("%s: %d before, %d published, %d after; want 2, %d and 3", name, c.Before, c.Published, c.After, tc.published)
+		}
 	}
 }
 

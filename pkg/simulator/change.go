@@ -60,11 +60,13 @@ type Change struct {
 	Placement string `json:"placement"`
 	// Operation is Created, Updated (the decision changes, with or without the text) or Deleted.
 	Operation string `json:"operation"`
-	// Before and After count the clusters.
-	Before  int      `json:"before"`
-	After   int      `json:"after"`
-	Added   []string `json:"added"`
-	Removed []string `json:"removed"`
+	// Before and After count the clusters without and with the change, Published those that are
+	// published now: others than Before while a change of the Placement itself is not complete.
+	Before    int      `json:"before"`
+	Published int      `json:"published"`
+	After     int      `json:"after"`
+	Added     []string `json:"added"`
+	Removed   []string `json:"removed"`
 	// Pages are the PlacementDecisions that are written, by name.
 	Pages []PageChange `json:"pages"`
 	// Conditions are those that differ in status, reason or message; counts in the message do not
@@ -141,6 +143,8 @@ type Compared struct {
 	Change *Change
 	// Before and After are the clusters without and with the change, sorted.
 	Before, After []string
+	// Published counts the clusters that are published now.
+	Published int
 	// OutOfDate and Misconfigured are nil if they do not apply.
 	OutOfDate     *OutOfDate
 	Misconfigured *Misconfigured
@@ -148,7 +152,7 @@ type Compared struct {
 
 // Compare returns the difference between the outcomes without and with a change.
 func Compare(key types.NamespacedName, was, is Outcome) Compared {
-	one := Compared{Change: differ(key, was, is), Before: was.clusters, After: is.clusters}
+	one := Compared{Change: differ(key, was, is), Before: was.clusters, After: is.clusters, Published: len(was.published)}
 	if was.exists && !slices.Equal(was.clusters, was.published) {
 		one.OutOfDate = &OutOfDate{Placement: key.String(), Held: was.held}
 	}
@@ -265,7 +269,7 @@ func clustersOn(pages map[string]*v1alpha1.PlacementDecision) []string {
 // differ returns the change between two outcomes; nil if they are equal.
 func differ(key types.NamespacedName, was, is Outcome) *Change {
 	change := &Change{
-		Placement: key.String(), Operation: Updated, Before: len(was.clusters), After: len(is.clusters),
+		Placement: key.String(), Operation: Updated, Before: len(was.clusters), Published: len(was.published), After: len(is.clusters),
 		Added: append([]string{}, changes.Minus(is.clusters, was.clusters)...), Removed: append([]string{}, changes.Minus(was.clusters, is.clusters)...),
 		Pages: pageChanges(was.pages, is.pages), Conditions: conditionChanges(was.conditions, is.conditions),
 	}

@@ -212,6 +212,9 @@ func TestCompareApproval(t *testing.T) {
 	if len(c.Changes) != 1 || !c.Changes[0].NeedsApproval || !cmp.Equal(c.Changes[0].Added, []string{"c3"}) {
 		t.Errorf("changes are %+v, want c3 added with approval", c.Changes)
 	}
+	if change := c.Changes[0]; change.Published != 1 || change.Before != 2 || change.After != 3 {
+		t.Errorf("%d published, %d before and %d after; want 1, 2 and 3", change.Published, change.Before, change.After)
+	}
 	if diff := cmp.Diff([]OutOfDate{{Placement: "shop/web", Held: true}}, c.OutOfDate); diff != "" {
 		t.Error(diff)
 	}

@@ -284,6 +284,10 @@ type ExplainedChange struct {
 	// +kubebuilder:validation:MaxItems=10000
 	After []string `json:"after,omitempty"`
 
+	// published is the number of clusters that are published now.
+	// +optional
+	Published int32 `json:"published"`
+
 	// undecided is why nothing is selected with the edits.
 	// +optional
 	Undecided string `json:"undecided,omitempty"`

@@ -239,10 +239,11 @@ func notes(c *simulator.Comparison, wide bool) []string {
 	return append(lines, fmt.Sprintf("Already out of date, independent of this change: %s.", list(names, wide, ", ")))
 }
 
-// changeTable has one line for each Placement.
+// changeTable has one line for each Placement, and the column APPROVAL if one needs it.
 func changeTable(c *simulator.Comparison, wide bool) *table {
 	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "CHANGE", "BEFORE", "AFTER", "ADDED", "REMOVED", "PAGES", "CONDITIONS"}, whole: wide}
-	if wide {
+	approval := wide || slices.ContainsFunc(c.Changes, func(change simulator.Change) bool { return change.NeedsApproval })
+	if approval {
 		t.heading = append(t.heading, "APPROVAL")
 	}
 	for _, change := range c.Changes {
@@ -255,10 +256,10 @@ func changeTable(c *simulator.Comparison, wide bool) *table {
 			removed.colour = red
 		}
 		row := []cell{
-			{namespace, plain}, {name, plain}, {change.Operation, plain}, {fmt.Sprint(change.Before), plain}, {fmt.Sprint(change.After), plain},
+			{namespace, plain}, {name, plain}, {change.Operation, plain}, {beforeText(change), plain}, {fmt.Sprint(change.After), plain},
 			added, removed, {pagesText(change.Pages, wide), plain}, {conditionsText(change, wide), plain},
 		}
-		if wide {
+		if approval {
 			needed := none
 			if change.NeedsApproval {
 				needed = "required"
@@ -268,6 +269,15 @@ func changeTable(c *simulator.Comparison, wide bool) *table {
 		t.add(row...)
 	}
 	return t
+}
+
+// beforeText counts the clusters without the change, and those that are published if that is another
+// number: then a change of the Placement itself is not complete.
+func beforeText(change simulator.Change) string {
+	if change.Published != change.Before {
+		return fmt.Sprintf("%d (%d published)", change.Before, change.Published)
+	}
+	return fmt.Sprint(change.Before)
 }
 
 func number(n int, of string) string {

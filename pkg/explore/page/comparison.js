@@ -19,7 +19,7 @@ export function comparisonTable(c) {
   if (!changes.length) return make("p", "verdict", "No decision changes. " + plural(c.summary.placements, "Placement") + (c.summary.placements === 1 ? " was" : " were") + " decided without and with it.");
   const rows = changes.slice(0, MOST).map((change) => [
     make("span", "", placementLink(change.placement), ...operation(change), ...(change.conditions || []).filter(telling).map(condition)),
-    change.before.toLocaleString("en"), change.after.toLocaleString("en"), names("+", "added", change.added || []), names("−", "removed", change.removed || []),
+    change.before.toLocaleString("en") + (change.published === change.before ? "" : " (" + change.published.toLocaleString("en") + " published)"), change.after.toLocaleString("en"), names("+", "added", change.added || []), names("−", "removed", change.removed || []),
   ]);
   const { added, removed, changed } = c.summary;
   return make("div", "comparison",

@@ -50,6 +50,7 @@
  * @property {string} placement
  * @property {string} operation
  * @property {number} before
+ * @property {number} published
  * @property {number} after
  * @property {string[]|null} added
  * @property {string[]|null} removed
