@@ -61,7 +61,7 @@ history limit. --revision, or the name of a PlacementChange, shows one change wi
 	}
 	o.hub.add(cmd)
 	cmd.Flags().Int64Var(&o.revision, "revision", 0, "show this change with all its clusters")
-	cmd.Flags().DurationVar(&o.since, "since", 0, "list only changes that began within this time, for example 12h (default: all)")
+	cmd.Flags().Var((*durationFlag)(&o.since), "since", "list only changes that began within this time, for example 12h or 7d (default: all)")
 	complete(cmd, "revision", cobra.NoFileCompletions)
 	addOutputFlag(cmd, &o.output)
 	return cmd

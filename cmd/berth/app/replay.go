@@ -70,7 +70,7 @@ not delay the clusters there. --max-moved counts those in addition to the cluste
 	flags.BoolVar(&o.verify, "verify", false, "make all decisions again and compare them")
 	flags.StringVar(&o.config, "config", "", "file with another PlacementSchedulerConfiguration, under which to make the decisions")
 	flags.IntVar(&o.maxMoved, "max-moved", -1, "with --config, exit with 3 if more clusters than this would have moved in addition; -1 is no limit")
-	flags.StringVar(&o.at, "at", "", "explain the decision about --placement at this time (RFC 3339)")
+	flags.StringVar(&o.at, "at", "", "explain the decision about --placement at this time (RFC 3339), or this long ago, such as 10m")
 	flags.StringVar(&o.cluster, "cluster", "", "with --at, explain only this cluster; otherwise list only changes of this cluster")
 	flags.StringVar(&o.since, "since", "", "only changes, and with --config only decisions, since this time (RFC 3339), or since this long before the last one, such as 2h")
 	flags.StringVar(&o.until, "until", "", "list only changes until this time (RFC 3339)")
@@ -154,17 +154,6 @@ func entries(n int64) string {
 		return "1 entry"
 	}
 	return fmt.Sprintf("%d entries", n)
-}
-
-func parseTime(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, usagef("--%s: %q is not a time in RFC 3339, such as 2026-06-01T12:00:00Z", flag, text)
-	}
-	return at, nil
 }
 
 // maxMismatches is how many differences --verify prints in full.
@@ -283,9 +272,12 @@ func namesOf(names []string, most int) string {
 }
 
 func (o *replayOptions) runAt(ctx context.Context, r *recording.Reader, key types.NamespacedName, progress *progress, out io.Writer) error {
-	at, err := parseTime("at", o.at)
+	at, ago, err := parseTimeOrAgo("at", o.at)
 	if err != nil {
 		return err
+	}
+	if ago > 0 {
+		at = time.Now().Add(-ago)
 	}
 	moment, err := replay.At(ctx, r, o.plugins, key, at, func(t time.Time) { progress.say("at %s", t.Format(time.RFC3339)) })
 	if err != nil {
@@ -371,14 +363,8 @@ func (o *replayOptions) period() (p period, err error) {
 	if p.until, err = parseTime("until", o.until); err != nil {
 		return p, err
 	}
-	if ago, err := time.ParseDuration(o.since); err == nil && ago > 0 {
-		p.ago = ago
-		return p, nil
-	}
-	if p.since, err = parseTime("since", o.since); err != nil {
-		return p, usagef("--since: %q is neither a time in RFC 3339, such as 2026-06-01T12:00:00Z, nor a duration, such as 2h", o.since)
-	}
-	return p, nil
+	p.since, p.ago, err = parseTimeOrAgo("since", o.since)
+	return p, err
 }
 
 // concerns reports whether the change adds or removes a cluster; true for no cluster.
