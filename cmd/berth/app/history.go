@@ -222,19 +222,20 @@ func (t *historyTable) addChanges(views []*changes.View, now time.Time) {
 }
 
 func (t *historyTable) row(v *changes.View, now time.Time) []cell {
-	when, comment := duration.HumanDuration(now.Sub(v.Time)), none
+	when, comments := duration.HumanDuration(now.Sub(v.Time)), []string{v.Comment}
 	if t.wide {
 		when = v.Time.Format(time.RFC3339)
 	}
-	if v.Approval != nil && v.Approval.Comment != "" {
-		comment = v.Approval.Comment
+	if v.Approval != nil {
+		comments = append(comments, v.Approval.Comment)
 	}
+	comments = slices.DeleteFunc(comments, func(text string) bool { return text == "" })
 	row := []cell{
 		{text: v.Revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.CauseText()}, {text: cmp.Or(v.By, none)},
 		{text: fmt.Sprint(v.AddedCount)}, {text: fmt.Sprint(v.RemovedCount)}, {text: approver(v)},
 	}
 	if t.wide {
-		row = append(row, cell{text: fmt.Sprint(v.Clusters)}, cell{text: cmp.Or(v.Profile, none)}, cell{text: comment})
+		row = append(row, cell{text: fmt.Sprint(v.Clusters)}, cell{text: cmp.Or(v.Profile, none)}, cell{text: cmp.Or(strings.Join(comments, "; "), none)})
 	}
 	return row
 }

@@ -57,9 +57,9 @@ func TestHistoryTable(t *testing.T) {
 	history := changes.History{
 		record(t, 0, 1, "", "a b", berthv1alpha1.PhasePublished, func(r *berthv1alpha1.PlacementChange) {
 			answered(berthv1alpha1.Approved, "go")(r)
-			r.Spec.By, r.Spec.Before = "bob", `{"numberOfClusters":null}`
+			r.Spec.By, r.Spec.Comment, r.Spec.Before = "bob", "a sale", `{"numberOfClusters":null}`
 		}),
-		record(t, 3, 7, "a", "a b c", berthv1alpha1.PhasePublished, nil),
+		record(t, 3, 7, "a", "a b c", berthv1alpha1.PhasePublished, func(r *berthv1alpha1.PlacementChange) { r.Spec.Comment = "no sale" }),
 		record(t, 0, 8, "a b c", "a", berthv1alpha1.PhaseRejected, answered(berthv1alpha1.Rejected, "")),
 		record(t, 0, 9, "a b c", "b", "", nil),
 	}
@@ -73,9 +73,9 @@ REVISION   AGE   PHASE       CAUSE                        BY       ADDED   REMOV
 9          91m   <none>      Placement: spec              <none>   0       2         <none>
 `, "wide": `
 REVISION   TIME                   PHASE       CAUSE                        BY       ADDED   REMOVED   APPROVER         SELECTED   PROFILE   COMMENT
-1          2026-01-01T10:21:00Z   Published   Placement: spec              bob      2       0         ann              2          <none>    go
+1          2026-01-01T10:21:00Z   Published   Placement: spec              bob      2       0         ann              2          <none>    a sale; go
 …                                             records are missing
-3-7        2026-01-01T10:27:00Z   Published   Placement: spec and 4 more   <none>   2       0         <none>           3          <none>    <none>
+3-7        2026-01-01T10:27:00Z   Published   Placement: spec and 4 more   <none>   2       0         <none>           3          <none>    no sale
 8          2026-01-01T10:28:00Z   Rejected    Placement: spec              <none>   0       2         ann (rejected)   1          <none>    <none>
 9          2026-01-01T10:29:00Z   <none>      Placement: spec              <none>   0       2         <none>           1          <none>    <none>
 `, "yaml": `
@@ -89,6 +89,8 @@ changes:
     numberOfClusters: null
   by: bob
   cause: 'Placement: spec'
+  clusters: 2
+  comment: a sale
 `} {
 		t.Run(output, func(t *testing.T) {
 			var out bytes.Buffer
