@@ -247,11 +247,22 @@ func statusTable(statuses []*placementStatus, wide bool, now time.Time) *table {
 			cell{text: cmp.Or(s.condition(v1alpha1.PlacementConditionSatisfied).Reason, none)})
 		row = append(row, s.changeCells(now)...)
 		if wide {
-			row = append(row, cell{text: cmp.Or(s.Why, none)})
+			row = append(row, cell{text: cmp.Or(s.message(), none)})
 		}
 		t.add(row...)
 	}
 	return t
+}
+
+// message is about the first state, and others that may need a user.
+func (s *placementStatus) message() string {
+	texts := []string{s.Why}
+	for _, state := range s.states[1:] {
+		if row, _ := state.Name.Row(); row.Severity != changes.SeverityInfo {
+			texts = append(texts, state.Message)
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // placementCells are the cells of NAMESPACE/NAME.
@@ -289,8 +300,9 @@ func (s *placementStatus) stopped() string {
 // the most urgent state.
 func (s *placementStatus) changeCells(now time.Time) []cell {
 	if s.Change != nil {
+		left := cmp.Or(s.Change.Remaining, &berthv1alpha1.RemainingClusters{})
 		return []cell{
-			{text: cmp.Or(s.stopped(), s.Change.Phase, "Created")}, {text: fmt.Sprint(s.Change.AddedCount)}, {text: fmt.Sprint(s.Change.RemovedCount)},
+			{text: cmp.Or(s.stopped(), s.Change.Phase, "Created")}, doneCell(s.Change, s.Change.AddedCount, left.Added), doneCell(s.Change, s.Change.RemovedCount, left.Removed),
 			{text: duration.HumanDuration(now.Sub(s.Change.Time))},
 		}
 	}
@@ -299,6 +311,15 @@ func (s *placementStatus) changeCells(now time.Time) []cell {
 		since = duration.HumanDuration(now.Sub(s.Since))
 	}
 	return []cell{{text: cmp.Or(pending.Reason, none)}, {text: none}, {text: none}, {text: since}}
+}
+
+// doneCell counts the clusters that a change adds or removes; of one in steps, such as 1/10, also how
+// many of them are done.
+func doneCell(change *changes.View, all, left int32) cell {
+	if change.Remaining == nil || all == 0 {
+		return cell{text: fmt.Sprint(all)}
+	}
+	return cell{text: fmt.Sprintf("%d/%d", all-left, all)}
 }
 
 // condition returns the condition of a type; empty if there is none.

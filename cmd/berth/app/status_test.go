@@ -209,3 +209,36 @@ func TestStatusOfSuspended(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusRows: a row counts what of a change in steps is done, and its wide form has all that a
+// user may have to act on.
+func TestStatusRows(t *testing.T) {
+	progressing := record(t, 0, 7, "a b c", "c d e", berthv1alpha1.PhaseProgressing, func(r *berthv1alpha1.PlacementChange) {
+		r.Status.Remaining = &berthv1alpha1.RemainingClusters{Added: 1, Removed: 2}
+	})
+	grows := record(t, 0, 7, "", "a b", berthv1alpha1.PhaseProgressing, func(r *berthv1alpha1.PlacementChange) {
+		r.Status.Remaining = &berthv1alpha1.RemainingClusters{Added: 2}
+	})
+	held := record(t, 0, 7, "a b c", "c d e", berthv1alpha1.PhaseHeld, nil)
+	const satisfied = "PlacementSatisfied=True AllDecisionsScheduled"
+	for name, tc := range map[string]struct {
+		record         *berthv1alpha1.PlacementChange
+		conditions     []string
+		added, removed string
+		message        string
+	}{
+		"in steps":       {progressing, []string{satisfied, "DecisionProgressing=True RollingUpdate"}, "1/2", "0/2", "says RollingUpdate"},
+		"only additions": {grows, []string{satisfied, "DecisionProgressing=True RollingUpdate"}, "0/2", "0", "says RollingUpdate"},
+		"held":           {held, []string{satisfied, "DecisionPending=True Held"}, "2", "2", "says Held"},
+		"short and held": {held, []string{"PlacementSatisfied=False NotAllDecisionsScheduled", "DecisionPending=True Held"}, "2", "2",
+			"says NotAllDecisionsScheduled; says Held"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := statusOf(changes.StateInput{Placement: stated("web", 3, tc.conditions...), History: changes.History{tc.record}})
+			row := statusTable([]*placementStatus{s}, true, noonTime).rows[0]
+			if got, want := []string{row[7].text, row[8].text, row[10].text}, []string{tc.added, tc.removed, tc.message}; !slices.Equal(got, want) {
+				t.Errorf("ADDED, REMOVED and MESSAGE are %q, want %q", got, want)
+			}
+		})
+	}
+}
