@@ -13,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/actions"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -246,28 +248,32 @@ func managedClusters(names []string) string {
 const toSeeWhy = "To see what it waits for: kubectl placement status %s -n %s\n"
 
 // waitDrained prints the Placements that still have one of the clusters after each change, until
-// there is none.
+// there is none. After some time it also prints what stops them.
 func waitDrained(ctx context.Context, hub client.Client, clusters, users []string, out io.Writer) error {
-	hinted := false
+	shown, began := "", time.Now()
 	for total := len(users); len(users) > 0; total = max(total, len(users)) {
-		shown := users
-		if err := say(out, "%d of %d Placements still have %s: %s\n", len(users), total, managedClusters(clusters), firstOf(users)); err != nil {
-			return err
+		named := users
+		if time.Since(began) > actions.Patience {
+			named = withStops(ctx, hub, users)
 		}
-		if namespace, name, _ := strings.Cut(users[0], "/"); !hinted {
-			hinted = true
-			say(out, toSeeWhy, name, namespace)
-		}
-		for slices.Equal(users, shown) {
-			select {
-			case <-ctx.Done():
-				return errChanges
-			case <-time.After(watchInterval):
-			}
-			var err error
-			if users, err = actions.UsersOf(ctx, hub, clusters...); err != nil {
+		line := fmt.Sprintf("%d of %d Placements still have %s: %s", len(users), total, managedClusters(clusters), firstOf(named))
+		if line != shown {
+			if err := say(out, "%s\n", line); err != nil {
 				return err
 			}
+		}
+		if namespace, name, _ := strings.Cut(users[0], "/"); shown == "" {
+			say(out, toSeeWhy, name, namespace)
+		}
+		shown = line
+		select {
+		case <-ctx.Done():
+			return errChanges
+		case <-time.After(watchInterval):
+		}
+		var err error
+		if users, err = actions.UsersOf(ctx, hub, clusters...); err != nil {
+			return err
 		}
 	}
 	for _, name := range clusters {
@@ -276,11 +282,33 @@ func waitDrained(ctx context.Context, hub client.Client, clusters, users []strin
 	return nil
 }
 
+// withStops adds to the first Placements, if the user may get them, the state in which none of their
+// clusters is removed, such as "shop/web (held)".
+func withStops(ctx context.Context, hub client.Client, users []string) []string {
+	named := slices.Clone(users)
+	for i, user := range users[:min(len(users), mostNamed)] {
+		namespace, name, _ := strings.Cut(user, "/")
+		pl, err := actions.ReadPlacement(ctx, hub, types.NamespacedName{Namespace: namespace, Name: name})
+		if err != nil {
+			continue
+		}
+		for _, state := range (changes.StateInput{Placement: pl}).States() {
+			if slices.Contains([]changes.StateName{changes.StateHeld, changes.StateRejected, changes.StateSuspended}, state.Name) {
+				named[i] += fmt.Sprintf(" (%s)", state.Name)
+				break
+			}
+		}
+	}
+	return named
+}
+
+// mostNamed is how many names firstOf has.
+const mostNamed = 3
+
 // firstOf names the first Placements.
 func firstOf(users []string) string {
-	const most = 3
-	if len(users) <= most {
+	if len(users) <= mostNamed {
 		return strings.Join(users, ", ")
 	}
-	return fmt.Sprintf("%s, … %d more", strings.Join(users[:most], ", "), len(users)-most)
+	return fmt.Sprintf("%s, … %d more", strings.Join(users[:mostNamed], ", "), len(users)-mostNamed)
 }
