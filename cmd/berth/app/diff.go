@@ -271,8 +271,8 @@ func changeTable(c *simulator.Comparison, wide bool) *table {
 	return t
 }
 
-// beforeText counts the clusters without the change, and those that are published if that is another
-// number: then a change of the Placement itself is not complete.
+// beforeText counts the clusters without the change, and those that are published if that is
+// another number: then a change of the Placement itself is not complete.
 func beforeText(change simulator.Change) string {
 	if change.Published != change.Before {
 		return fmt.Sprintf("%d (%d published)", change.Before, change.Published)

@@ -282,8 +282,8 @@ func waitDrained(ctx context.Context, hub client.Client, clusters, users []strin
 	return nil
 }
 
-// withStops adds to the first Placements, if the user may get them, the state in which none of their
-// clusters is removed, such as "shop/web (held)".
+// withStops adds to the first Placements, if the user may get them, the state in which none of
+// their clusters is removed, such as "shop/web (held)".
 func withStops(ctx context.Context, hub client.Client, users []string) []string {
 	named := slices.Clone(users)
 	for i, user := range users[:min(len(users), mostNamed)] {

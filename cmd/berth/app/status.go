@@ -313,8 +313,8 @@ func (s *placementStatus) changeCells(now time.Time) []cell {
 	return []cell{{text: cmp.Or(pending.Reason, none)}, {text: none}, {text: none}, {text: since}}
 }
 
-// doneCell counts the clusters that a change adds or removes; of one in steps, such as 1/10, also how
-// many of them are done.
+// doneCell counts the clusters that a change adds or removes; of one in steps, such as 1/10, also
+// how many of them are done.
 func doneCell(change *changes.View, all, left int32) cell {
 	if change.Remaining == nil || all == 0 {
 		return cell{text: fmt.Sprint(all)}
