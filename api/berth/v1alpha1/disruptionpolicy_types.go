@@ -103,7 +103,7 @@ type DisruptionPolicySpec struct {
 	// from 0 to 1,000,000, or a percentage of the desired clusters from "0%" to "100%", rounded
 	// down. The default is 0: a cluster is removed only after its replacement is published.
 	// Clusters that are deleted, in no usable set any more, or have an untolerated NoSelect taint
-	// are removed at once, unless approval or a plugin holds their removal.
+	// are removed at once, unless approval or a plugin holds that.
 	// +optional
 	// +default=0
 	// +kubebuilder:validation:XIntOrString

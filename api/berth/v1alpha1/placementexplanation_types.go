@@ -284,7 +284,7 @@ type ExplainedChange struct {
 	// +kubebuilder:validation:MaxItems=10000
 	After []string `json:"after,omitempty"`
 
-	// published is the number of clusters that are published now.
+	// published is the number of published clusters.
 	// +optional
 	Published int32 `json:"published"`
 

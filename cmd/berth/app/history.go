@@ -33,7 +33,7 @@ func newHistoryCommand() *cobra.Command {
 		Short: "List the changes of published decisions",
 		Long: `List the changes of published decisions, the oldest first. BY is who edited the Placement, if an edit caused the change.
 
-Without a name it lists the changes of all Placements of the namespace, in order of time. --since 12h lists only changes of the last 12 hours. ` + placementHelp + `
+Without a name it lists the changes of all Placements of the namespace, in order of time. ` + placementHelp + `
 
 A revision such as 3-7 is one record of several changes. A line with … marks missing records: they were lost in a crash or deleted by the
 history limit. --revision, or the name of a PlacementChange, shows one change with all its clusters. Needs permission to get placements and to list placementchanges.`,

@@ -70,7 +70,7 @@ not delay the clusters there. --max-moved counts those in addition to the cluste
 	flags.BoolVar(&o.verify, "verify", false, "make all decisions again and compare them")
 	flags.StringVar(&o.config, "config", "", "file with another PlacementSchedulerConfiguration, under which to make the decisions")
 	flags.IntVar(&o.maxMoved, "max-moved", -1, "with --config, exit with 3 if more clusters than this would have moved in addition; -1 is no limit")
-	flags.StringVar(&o.at, "at", "", "explain the decision about --placement at this time (RFC 3339), or this long ago, such as 10m")
+	flags.StringVar(&o.at, "at", "", "explain the decision about --placement at this time (RFC 3339), or this long ago (10m)")
 	flags.StringVar(&o.cluster, "cluster", "", "with --at, explain only this cluster; otherwise list only changes of this cluster")
 	flags.StringVar(&o.since, "since", "", "only changes, and with --config only decisions, since this time (RFC 3339), or since this long before the last one, such as 2h")
 	flags.StringVar(&o.until, "until", "", "list only changes until this time (RFC 3339)")
