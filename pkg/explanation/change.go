@@ -13,7 +13,6 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/resilience"
-	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -34,6 +33,7 @@ func changeOf(a *Result, now time.Time) *berthv1alpha1.ExplainedChange {
 	if change == nil {
 		return c
 	}
+	c.NeedsApproval = change.NeedsApproval
 	c.Operation, c.Truncated = change.Operation, c.Truncated || len(change.Pages) > berthv1alpha1.MaxChangedPages
 	for _, page := range change.Pages[:min(len(change.Pages), berthv1alpha1.MaxChangedPages)] {
 		c.Pages = append(c.Pages, berthv1alpha1.ChangedPage(page))
@@ -84,9 +84,8 @@ func ComparedOf(key types.NamespacedName, status *berthv1alpha1.PlacementExplana
 	change := &simulator.Change{
 		Placement: key.String(), Operation: c.Operation, Before: len(c.Before), Published: one.Published, After: len(c.After),
 		Added: append([]string{}, changes.Minus(c.After, c.Before)...), Removed: append([]string{}, changes.Minus(c.Before, c.After)...),
-		Pages: []simulator.PageChange{}, Conditions: []simulator.ConditionChange{},
+		Pages: []simulator.PageChange{}, Conditions: []simulator.ConditionChange{}, NeedsApproval: c.NeedsApproval,
 	}
-	change.NeedsApproval = status.Pending != nil && status.Pending.Reason == string(plan.Held) && len(change.Added)+len(change.Removed) > 0
 	for _, page := range c.Pages {
 		change.Pages = append(change.Pages, simulator.PageChange(page))
 	}

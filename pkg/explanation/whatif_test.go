@@ -101,6 +101,7 @@ func TestComparedOf(t *testing.T) {
 	want.Change = &simulator.Change{
 		Placement: "ns/p", Operation: simulator.Updated, Before: 2, After: 1, Published: 5, Added: []string{}, Removed: []string{"c2"},
 		Pages: []simulator.PageChange{{Name: "p-decision-1", Operation: simulator.Updated}}, Conditions: []simulator.ConditionChange{},
+		NeedsApproval: true,
 	}
 	status := &berthv1alpha1.PlacementExplanationStatus{Change: changeOf(&Result{Change: &want}, fixture.Now)}
 	got, err := ComparedOf(types.NamespacedName{Namespace: "ns", Name: "p"}, status)

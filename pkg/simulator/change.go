@@ -200,7 +200,7 @@ type Outcome struct {
 	exists bool
 	// clusters are the decided ones, published those on pages; sorted, without duplicates.
 	clusters, published []string
-	held                bool
+	held, needsApproval bool
 	pages               map[string]*v1alpha1.PlacementDecision
 	conditions          Conditions
 }
@@ -224,7 +224,7 @@ func OutcomeOf(subject *framework.Subject, a *scheduler.Attempt) (Outcome, error
 	}
 	o.published = clustersOn(o.pages)
 	if a != nil {
-		o.held = a.Outcome == plan.Held
+		o.held, o.needsApproval = a.Outcome == plan.Held, a.NeedsApproval()
 		for _, c := range a.Conditions() {
 			o.conditions = append(o.conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 		}
@@ -281,7 +281,7 @@ func differ(key types.NamespacedName, was, is Outcome) *Change {
 	case len(change.Added)+len(change.Removed)+len(change.Pages)+len(change.Conditions) == 0:
 		return nil
 	}
-	change.NeedsApproval = is.held && len(change.Added)+len(change.Removed) > 0
+	change.NeedsApproval = is.needsApproval && len(change.Added)+len(change.Removed) > 0
 	return change
 }
 

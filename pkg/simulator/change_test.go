@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -217,6 +218,18 @@ func TestCompareApproval(t *testing.T) {
 	}
 	if diff := cmp.Diff([]OutOfDate{{Placement: "shop/web", Held: true}}, c.OutOfDate); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestCompareWindow: a change that only waits for a window needs no approval.
+func TestCompareWindow(t *testing.T) {
+	nightly := policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Placements, spec.Windows = []string{"web"}, []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
+	})
+	nightly.Namespace = "shop"
+	c := compared(t, append(shop(), nightly), labelled("c3", v1alpha1.ClusterSetLabel, "eu"))
+	if len(c.Changes) != 1 || c.Changes[0].NeedsApproval {
+		t.Errorf("changes are %+v, want c3 added without approval", c.Changes)
 	}
 }
 

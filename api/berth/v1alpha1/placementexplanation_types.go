@@ -288,6 +288,10 @@ type ExplainedChange struct {
 	// +optional
 	Published int32 `json:"published"`
 
+	// needsApproval is true if it would wait for an approval.
+	// +optional
+	NeedsApproval bool `json:"needsApproval,omitempty"`
+
 	// undecided is why nothing is selected with the edits.
 	// +optional
 	Undecided string `json:"undecided,omitempty"`

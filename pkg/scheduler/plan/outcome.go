@@ -142,10 +142,15 @@ func (p *Plan) heldHint() string {
 	switch {
 	case p.Change.Approved:
 		return ". It is approved"
-	case len(p.stillHeldBy) == len(p.Holds):
+	case !p.NeedsApproval():
 		return p.approvalLimits()
 	}
 	return p.approvalLimits() + ". To approve it: " + p.approveCommand()
+}
+
+// NeedsApproval reports whether the change is held, and an approval would end a hold.
+func (p *Plan) NeedsApproval() bool {
+	return p.Outcome == Held && !p.Change.Approved && len(p.stillHeldBy) < len(p.Holds)
 }
 
 // endedHint says how to publish a change that was rejected or has expired.
