@@ -211,9 +211,9 @@ func requiredCondition(pl *v1alpha1.Placement, policy *berthv1alpha1.SelectionPo
 	return c
 }
 
-// listNames joins names for a message, the first three if there are more.
+// listNames joins names for a message, the first five if there are more.
 func listNames(names []string) string {
-	const most = 3
+	const most = 5
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
