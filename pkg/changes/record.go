@@ -71,6 +71,12 @@ func AnswerCommand(verb, namespace, name string) string {
 	return fmt.Sprintf("kubectl placement %s placementchange/%s -n %s", verb, name, namespace)
 }
 
+// UndoCommand returns the command that undoes the newest edit of a Placement, also if its change is
+// not published.
+func UndoCommand(namespace, placement string) string {
+	return fmt.Sprintf("kubectl placement undo %s -n %s", placement, namespace)
+}
+
 // NewRecord returns the record of a change, owned by its Placement and without status. A merged
 // record covers the revisions from first to revision; otherwise first is 0.
 func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) *berthv1alpha1.PlacementChange {

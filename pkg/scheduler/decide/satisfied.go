@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,9 +141,10 @@ func (r *Decision) withoutCandidates() (reason, message string) {
 		return v1alpha1.ReasonNotAllDecisionsScheduled, queue.Message
 	case len(snapshot.BoundSets) == 0:
 		return v1alpha1.ReasonNoManagedClusterSetBindings, "No valid ManagedClusterSetBindings found in placement namespace"
-	case len(snapshot.Sets) == 0 && queue != nil && queue.Restricted:
-		return v1alpha1.ReasonNoIntersection,
-			"The queue owns none of the ManagedClusterSets that the Placement can use: " + queue.Message
+	case len(snapshot.Sets) == 0 && queue != nil && queue.Restricted && len(r.setsWithoutQueue()) > 0:
+		return v1alpha1.ReasonNoIntersection, fmt.Sprintf(
+			"The queue owns none of the ManagedClusterSets that the Placement can use: it owns %s; the Placement can use %s; %s",
+			cmp.Or(listNames(queue.Sets), "none"), listNames(r.setsWithoutQueue()), queue.Message)
 	case len(snapshot.Sets) == 0:
 		return v1alpha1.ReasonNoIntersection, fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace",
 			strings.Join(snapshot.Subject.Placement.Spec.ClusterSets, ","))
@@ -187,6 +189,14 @@ func (r *Decision) WhyNoCandidate(name string) string {
 		return "its cluster sets are bound to the namespace, but spec.clusterSets of the Placement, or its queue, does not allow them"
 	}
 	return "it is in none of the cluster sets that the Placement may use"
+}
+
+// setsWithoutQueue are the bound sets that spec.clusterSets allows, also those of other queues.
+func (r *Decision) setsWithoutQueue() []string {
+	names := r.Snapshot.Subject.Placement.Spec.ClusterSets
+	return slices.DeleteFunc(slices.Clone(r.Snapshot.BoundSets), func(set string) bool {
+		return len(names) > 0 && !slices.Contains(names, set)
+	})
 }
 
 func (r *Decision) setNames() []string {

@@ -22,17 +22,33 @@ func decided() *Decision {
 func TestWithoutCandidates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		bound bool
+		sets  []string
 		queue *framework.QueueAdmission
 		want  string
 	}{
 		"no binding":              {want: "No valid ManagedClusterSetBindings found in placement namespace"},
 		"none of its sets":        {bound: true, want: "None of ManagedClusterSets [other] is bound to placement namespace"},
-		"none of its queue":       {bound: true, queue: &framework.QueueAdmission{Admitted: true, Restricted: true, Message: "root.a"}, want: "The queue owns none of the ManagedClusterSets that the Placement can use: root.a"},
+		"none of its queue": {
+			bound: true, sets: []string{"s"}, queue: &framework.QueueAdmission{Admitted: true, Restricted: true, Sets: []string{"x", "y"}, Message: "queue root.a"},
+			want: "The queue owns none of the ManagedClusterSets that the Placement can use: it owns x, y; the Placement can use s; queue root.a",
+		},
+		"a queue that owns many": {
+			bound: true, sets: []string{"s"}, queue: &framework.QueueAdmission{Admitted: true, Restricted: true, Sets: []string{"1", "2", "3", "4", "5", "6"}, Message: "queue root.a"},
+			want: "The queue owns none of the ManagedClusterSets that the Placement can use: it owns 1, 2, 3, 4, 5 and 1 more; the Placement can use s; queue root.a",
+		},
+		"a queue that owns none": {
+			bound: true, sets: []string{"s"}, queue: &framework.QueueAdmission{Admitted: true, Restricted: true, Message: "queue root.a"},
+			want: "The queue owns none of the ManagedClusterSets that the Placement can use: it owns none; the Placement can use s; queue root.a",
+		},
+		"none of its sets, in a queue": {
+			bound: true, queue: &framework.QueueAdmission{Admitted: true, Restricted: true, Sets: []string{"x"}, Message: "queue root.a"},
+			want: "None of ManagedClusterSets [other] is bound to placement namespace",
+		},
 		"a queue that allows all": {bound: true, queue: &framework.QueueAdmission{Admitted: true, Message: "root.a"}, want: "None of ManagedClusterSets [other] is bound to placement namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := decided()
-			a.Snapshot.Subject.Placement = fixture.Placement("ns", "p").Sets("other").Obj()
+			a.Snapshot.Subject.Placement = fixture.Placement("ns", "p").Sets("other").Sets(tc.sets...).Obj()
 			if a.Snapshot.Sets, a.Snapshot.Queue = nil, tc.queue; !tc.bound {
 				a.Snapshot.BoundSets = nil
 			}

@@ -153,9 +153,23 @@ func (p *Plan) NeedsApproval() bool {
 	return p.Outcome == Held && !p.Change.Approved && len(p.stillHeldBy) < len(p.Holds)
 }
 
-// endedHint says how to publish a change that was rejected or has expired.
+// endedHint says how to publish, or to give up, a change that was rejected or has expired.
 func (p *Plan) endedHint() string {
-	return ". The published decision stays" + p.approvalLimits() + ". To publish the change, approve it: " + p.approveCommand()
+	return ". The published decision stays" + p.approvalLimits() + ". To publish the change, approve it: " + p.approveCommand() + p.undoHint()
+}
+
+// undoHint says how to give up a change that follows an edit; empty if the edit is not known.
+func (p *Plan) undoHint() string {
+	pl, before := p.Snapshot.Subject.Placement, ""
+	if record := cmp.Or(p.Record(), p.Change.ended); record != nil {
+		before = record.Spec.Before
+	} else {
+		before = p.ChangeOf(p.Change.Proposal).Before
+	}
+	if before == "" || pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation] != "" {
+		return ""
+	}
+	return ". To give it up, undo the edit: " + changes.UndoCommand(pl.Namespace, pl.Name)
 }
 
 // approvalLimits names the plugins that hold the change also after an approval.

@@ -41,6 +41,9 @@ func TestMessages(t *testing.T) {
 	const approve = ". The published decision stays. To publish the change, approve it: kubectl placement approve placementchange/p-3 -n ns"
 	const onlyX, all = ". An approval does not end the hold by x", ". An approval does not end the hold by x and y"
 	holds := []berthv1alpha1.ChangeHold{{Plugin: "x", Reason: "why", Until: &until}, {Plugin: "y", Reason: "too"}}
+	edited := &berthv1alpha1.PlacementChange{
+		ObjectMeta: metav1.ObjectMeta{Name: "p-3"}, Spec: berthv1alpha1.PlacementChangeSpec{Revision: 3, Before: `{"numberOfClusters":1}`},
+	}
 	approved := *change
 	approved.Approved = true
 	tests := map[string]struct {
@@ -70,6 +73,14 @@ func TestMessages(t *testing.T) {
 		"denied":   {plan: Plan{Verdict: Verdict{Outcome: Denied, Reason: "x"}}, want: named + "is denied by x"},
 		"rejected": {plan: Plan{Verdict: Verdict{Outcome: Rejected, Reason: "ann"}}, want: named + "was rejected by ann" + approve},
 		"expired":  {plan: Plan{Verdict: Verdict{Outcome: Expired}}, want: named + "was not approved in time" + approve},
+		"rejected, after an edit": {
+			plan: Plan{Verdict: Verdict{Outcome: Rejected, Reason: "ann"}, Change: &Move{Proposal: change, Open: edited}},
+			want: named + "was rejected by ann" + approve + ". To give it up, undo the edit: kubectl placement undo p -n ns",
+		},
+		"expired, after an edit": {
+			plan: Plan{Verdict: Verdict{Outcome: Expired}, Change: &Move{Proposal: change, ended: edited}},
+			want: named + "was not approved in time" + approve + ". To give it up, undo the edit: kubectl placement undo p -n ns",
+		},
 		"rejected, an approval is not enough": {
 			plan: Plan{Verdict: Verdict{Outcome: Rejected, Reason: "ann", stillHeldBy: []string{"x"}}},
 			want: named + "was rejected by ann" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
