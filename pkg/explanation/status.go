@@ -106,7 +106,7 @@ func verdictsOf(report *simulator.Report) []berthv1alpha1.ClusterVerdict {
 	for _, v := range report.Verdicts {
 		one := berthv1alpha1.ClusterVerdict{
 			Cluster: v.Cluster, Selected: v.Selected, Plugin: v.Plugin, Reason: v1alpha1.CutText(v.Reason, maxText), Rank: int32(v.Rank),
-			Score: v.Score, Scores: v.Scores, Distance: v.Distance, SelectedWith: v1alpha1.CutText(v.SelectedWith, maxText),
+			Score: v.Score, Scores: v.Scores, Unscored: v.Unscored, Distance: v.Distance, SelectedWith: v1alpha1.CutText(v.SelectedWith, maxText),
 		}
 		text, err := json.Marshal(one)
 		if bytes += len(text); err != nil || bytes > berthv1alpha1.MaxVerdictBytes {
@@ -173,7 +173,7 @@ func ReportOf(e *berthv1alpha1.PlacementExplanation) *simulator.Report {
 		}
 		a.Verdicts = append(a.Verdicts, framework.ClusterVerdict{
 			Cluster: v.Cluster, Selected: v.Selected, Plugin: v.Plugin, Reason: v.Reason, Rank: int(v.Rank),
-			Score: v.Score, Scores: v.Scores, Distance: v.Distance, SelectedWith: v.SelectedWith,
+			Score: v.Score, Scores: v.Scores, Unscored: v.Unscored, Distance: v.Distance, SelectedWith: v.SelectedWith,
 		})
 	}
 	if p := status.Pending; p != nil {

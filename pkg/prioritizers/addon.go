@@ -47,7 +47,9 @@ func (AddOn) Score(context.Context, *framework.CycleState, *v1alpha1.Placement, 
 }
 
 // Describe implements framework.Describer.
-func (a AddOn) Describe() framework.Traits { return framework.Traits{ForAddOn: a.ForAddOn} }
+func (a AddOn) Describe() framework.Traits {
+	return framework.Traits{ForAddOn: a.ForAddOn, WhyNoScore: a.WhyNoScore}
+}
 
 // ForAddOn is that of framework.Traits.
 func (AddOn) ForAddOn(c v1alpha1.AddOnScore) framework.ScorePlugin {
@@ -64,21 +66,44 @@ func (a *addOnScore) Score(_ context.Context, state *framework.CycleState, _ *v1
 	if object == nil {
 		return 0, nil
 	}
+	if isExpired(object, snapshot) {
+		a.addExpired(state, object.Namespace+"/"+object.Name)
+		return 0, nil
+	}
 	if until := object.Status.ValidUntil; until != nil {
-		if snapshot.Now.After(until.Time) {
-			a.addExpired(state, object.Namespace+"/"+object.Name)
-			return 0, nil
-		}
 		// Expired is strictly later.
 		state.RequeueAt(until.Add(1))
 	}
-	// If two scores have the same name, the last one counts.
-	for i := len(object.Status.Scores) - 1; i >= 0; i-- {
-		if s := &object.Status.Scores[i]; s.Name == a.coordinate.ScoreName {
-			return int64(s.Value), nil
-		}
+	if s := scoreIn(object, a.coordinate.ScoreName); s != nil {
+		return int64(s.Value), nil
 	}
 	return 0, nil
+}
+
+// WhyNoScore is that of framework.Traits.
+func (AddOn) WhyNoScore(c v1alpha1.AddOnScore, snapshot *framework.Snapshot, cluster *framework.Cluster) string {
+	object := snapshot.Scores[c.ResourceName].Get(cluster.Index)
+	switch {
+	case object == nil || scoreIn(object, c.ScoreName) == nil:
+		return "no score"
+	case isExpired(object, snapshot):
+		return "expired"
+	}
+	return ""
+}
+
+func isExpired(object *v1alpha1.AddOnPlacementScore, snapshot *framework.Snapshot) bool {
+	return object.Status.ValidUntil != nil && snapshot.Now.After(object.Status.ValidUntil.Time)
+}
+
+// scoreIn returns the score of a name; nil if there is none. Of two, the last one counts.
+func scoreIn(object *v1alpha1.AddOnPlacementScore, name string) *v1alpha1.AddOnPlacementScoreItem {
+	for i := len(object.Status.Scores) - 1; i >= 0; i-- {
+		if s := &object.Status.Scores[i]; s.Name == name {
+			return s
+		}
+	}
+	return nil
 }
 
 // addExpired adds an expired score to the list in the CycleState.

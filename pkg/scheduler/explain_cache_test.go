@@ -71,17 +71,20 @@ func TestExplainLeavesNoTrace(t *testing.T) {
 // TestVerdicts: the rank, the scores and the reason of each candidate, or of one.
 func TestVerdicts(t *testing.T) {
 	ctx := context.Background()
-	inv := fleet(ask().Number(1).Predicate(fixture.MatchLabel("a", "x")).AddOn("r", "v", 1).AddOn("r", "w", 2),
+	inv := fleet(ask().Number(1).Predicate(fixture.MatchLabel("a", "x")).AddOn("r", "v", 1).AddOn("r", "w", 2).AddOn("old", "v", 3),
 		fixture.Cluster("a").Label("a", "x"), fixture.Cluster("b").Label("a", "x"), fixture.Cluster("c"))
 	inv.Update(fixture.Score("a", "r").Value("v", 5).Obj())
 	inv.Update(fixture.Score("b", "r").Value("v", 3).Value("w", 4).Obj())
+	inv.Update(fixture.Score("a", "old").Value("v", 7).ValidUntil(fixture.At(-1)).Obj())
+	inv.Update(fixture.Score("b", "old").Value("v", 0).ValidUntil(fixture.At(0)).Obj())
 	s := newScheduler(t)
 	r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
 	scores := func(v, w int64) map[string]int64 {
-		return map[string]int64{"AddOn/r/v": v, "AddOn/r/w": w, "Balance": 100, "Steady": 0}
+		return map[string]int64{"AddOn/r/v": v, "AddOn/r/w": w, "AddOn/old/v": 0, "Balance": 100, "Steady": 0}
 	}
 	want := []framework.ClusterVerdict{
-		{Cluster: "a", Rank: 2, Score: new(int64(105)), Scores: scores(5, 0), Distance: new(int64(-6)), Reason: "rank 2 of 2, 1 selected", SelectedWith: "+6 score"},
+		{Cluster: "a", Rank: 2, Score: new(int64(105)), Scores: scores(5, 0), Distance: new(int64(-6)), Reason: "rank 2 of 2, 1 selected", SelectedWith: "+6 score",
+			Unscored: map[string]string{"AddOn/r/w": "no score", "AddOn/old/v": "expired"}},
 		{Cluster: "b", Rank: 1, Score: new(int64(111)), Scores: scores(3, 4), Distance: new(int64(6)), Reason: "rank 1 of 2", Selected: true},
 		{Cluster: "c", Plugin: "Predicate", Reason: "labels do not match a=x", SelectedWith: "predicate without label a and +12 score"},
 	}

@@ -465,14 +465,14 @@ type PrioritizerWeight struct {
 
 // ClusterVerdict is why one cluster was, or was not, selected.
 type ClusterVerdict struct {
-	// cluster is the name of the cluster.
+	// cluster is its name.
 	Cluster string `json:"cluster"`
 
-	// selected is true if the cluster was selected.
+	// selected is true if it was selected.
 	// +optional
 	Selected bool `json:"selected"`
 
-	// plugin is the one that excluded the cluster.
+	// plugin is what excluded it.
 	// +optional
 	Plugin string `json:"plugin,omitempty"`
 
@@ -484,7 +484,7 @@ type ClusterVerdict struct {
 	// +optional
 	Rank int32 `json:"rank,omitempty"`
 
-	// score is the total score.
+	// score is the total.
 	// +optional
 	Score *int64 `json:"score,omitempty"`
 
@@ -492,12 +492,16 @@ type ClusterVerdict struct {
 	// +optional
 	Scores map[string]int64 `json:"scores,omitempty"`
 
+	// unscored is why scores are missing, by prioritizer.
+	// +optional
+	Unscored map[string]string `json:"unscored,omitempty"`
+
 	// distance is the score minus the lowest selected one, or for a selected cluster the highest
 	// other one.
 	// +optional
 	Distance *int64 `json:"distance,omitempty"`
 
-	// selectedWith is the smallest change that would select the cluster.
+	// selectedWith is the smallest change that would select it.
 	// +optional
 	SelectedWith string `json:"selectedWith,omitempty"`
 }

@@ -116,6 +116,13 @@ func (in *ClusterVerdict) DeepCopyInto(out *ClusterVerdict) {
 			(*out)[key] = val
 		}
 	}
+	if in.Unscored != nil {
+		in, out := &in.Unscored, &out.Unscored
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Distance != nil {
 		in, out := &in.Distance, &out.Distance
 		*out = new(int64)

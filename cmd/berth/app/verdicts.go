@@ -252,21 +252,26 @@ func verdictTable(r *simulator.Report, verdicts []framework.ClusterVerdict, wide
 		}
 		row := []cell{{text: v.Cluster}, {fmt.Sprint(v.Selected), chosen}, {text: score}, {text: rank}, {text: cut}, {text: why}, {text: selectedWith}}
 		if wide {
-			row = slices.Insert(row, 3, cell{text: scoresText(v.Scores, r.PrioritizerScores)})
+			row = slices.Insert(row, 3, cell{text: scoresText(&v, r.PrioritizerScores)})
 		}
 		t.add(row...)
 	}
 	return t
 }
 
-// scoresText lists the score of each prioritizer, with its weight unless that is 1.
-func scoresText(scores map[string]int64, prioritizers map[string]simulator.PrioritizerScores) string {
-	if len(scores) == 0 {
+// scoresText lists the score of each prioritizer, with its weight unless that is 1, or why it is
+// missing.
+func scoresText(v *framework.ClusterVerdict, prioritizers map[string]simulator.PrioritizerScores) string {
+	if len(v.Scores) == 0 {
 		return "-"
 	}
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(scores)) {
-		part := fmt.Sprintf("%s=%d", name, scores[name])
+	for _, name := range slices.Sorted(maps.Keys(v.Scores)) {
+		if why := v.Unscored[name]; why != "" {
+			parts = append(parts, fmt.Sprintf("%s=(%s)", name, why))
+			continue
+		}
+		part := fmt.Sprintf("%s=%d", name, v.Scores[name])
 		if weight := prioritizers[name].Weight; weight != 1 {
 			part += fmt.Sprintf("×%d", weight)
 		}

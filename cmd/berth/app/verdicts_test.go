@@ -42,12 +42,12 @@ func reported(t *testing.T, p fixture.PlacementBuilder, clusters int, wide bool,
 }
 
 func TestScoresOfAWideReport(t *testing.T) {
-	got := reported(t, fixture.Placement("ns", "p").Number(1).Prioritizer("ResourceAllocatableCPU", 3), 2, true)
+	got := reported(t, fixture.Placement("ns", "p").Number(1).Prioritizer("ResourceAllocatableCPU", 3).AddOn("price", "dollars", -1), 2, true)
 	_, got, _ = strings.Cut(got, "qualified, not selected\n")
 	want := `
   CLUSTER   SELECTED   SCORE   SCORES                                           RANK   CUT    WHY                       WOULD BE SELECTED WITH
-  c002      true       400     Balance=100 ResourceAllocatableCPU=100×3 Steady=0    1      +600   rank 1 of 2               -
-  c001      false      -200    Balance=100 ResourceAllocatableCPU=-100×3 Steady=0   2      -600   rank 2 of 2, 1 selected   +600 score
+  c002      true       400     AddOn/price/dollars=(no score) Balance=100 ResourceAllocatableCPU=100×3 Steady=0    1      +600   rank 1 of 2               -
+  c001      false      -200    AddOn/price/dollars=(no score) Balance=100 ResourceAllocatableCPU=-100×3 Steady=0   2      -600   rank 2 of 2, 1 selected   +600 score
 `
 	words := func(text string) []string { return strings.Fields(text) }
 	if diff := cmp.Diff(words(want), words(got)); diff != "" {

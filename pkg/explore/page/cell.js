@@ -29,7 +29,7 @@ function tell(cell) {
     v && cell.note && make("p", "quiet", cell.note),
     v?.selectedWith && make("p", "hint", "Would be selected with: " + v.selectedWith),
     v?.score !== undefined && section("Score " + v.score.toLocaleString("en"),
-      ...scoreBars(v.scores || {}, cell.weights || {}), v.distance !== undefined && make("p", "", distance(v.selected, v.distance)),
+      ...scoreBars(v, cell.weights || {}), v.distance !== undefined && make("p", "", distance(v.selected, v.distance)),
       v.rank ? make("p", "quiet", "Rank " + v.rank.toLocaleString("en") + " of the clusters that fit.") : null),
     ...(cell.spread || []).map(spread),
     actionButtons(cell.actions || [], { placement: cell.placement, cluster: cell.cluster }),
@@ -54,10 +54,11 @@ function distance(selected, by) {
 
 /**
  * scoreBars has a bar for each prioritizer; the longest is the one that counts most.
- * @param {Object<string, number>} scores
+ * @param {ClusterVerdict} v
  * @param {Object<string, number>} weights
  */
-function scoreBars(scores, weights) {
+function scoreBars(v, weights) {
+  const scores = v.scores || {};
   const parts = Object.keys(scores).sort().map((plugin) => ({ plugin, score: scores[plugin], weight: weights[plugin] || 0 }));
   const scale = Math.max(1, ...parts.map((p) => Math.abs(p.score * p.weight)));
   const signed = parts.some((p) => p.score * p.weight < 0);
@@ -69,7 +70,7 @@ function scoreBars(scores, weights) {
     fill.style.left = (signed ? 50 : 0) - (part < 0 ? width : 0) + "%";
     const whole = make("div", "bar", fill);
     whole.setAttribute("aria-hidden", "true");
-    return measured(plugin, score + " × " + weight + " = " + part, whole);
+    return measured(plugin, v.unscored?.[plugin] || score + " × " + weight + " = " + part, whole);
   });
 }
 

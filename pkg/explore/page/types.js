@@ -123,6 +123,7 @@
  * @property {number} [rank]
  * @property {number} [score]
  * @property {Object<string, number>} [scores]
+ * @property {Object<string, string>} [unscored]
  * @property {number} [distance]
  * @property {string} [selectedWith]
  */

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
@@ -46,12 +47,13 @@ func (s *Decider) explain(
 		}
 	}
 	lowest, highest := r.cut(selected)
-	blocked := r.spreadBlocks(selected)
+	blocked, unscored := r.spreadBlocks(selected), r.unscored(ctx)
 	for rank, i := range r.Ranking() {
 		if !wanted(r.Feasible[i].Name) {
 			continue
 		}
 		v := r.rankVerdict(rank, i, selected.Has(r.Feasible[i].Index), lowest, highest)
+		v.Unscored = unscored(r.Feasible[i])
 		if !v.Selected {
 			v.Reason += ", " + r.whyNotSelected(i, blocked)
 			v.SelectedWith = explainChange(r.Feasible[i])
@@ -102,6 +104,35 @@ func (r *Decision) rankVerdict(rank, i int, selected bool, lowest, highest *int6
 	}
 	v.Reason = fmt.Sprintf("rank %d of %d", v.Rank, len(r.Feasible))
 	return v
+}
+
+// unscored returns a function that says why a cluster has no score of AddOn coordinates, by
+// prioritizer; nil if it has all.
+func (r *Decision) unscored(ctx context.Context) func(*framework.Cluster) map[string]string {
+	const addOn = string(v1alpha1.ScoreCoordinateTypeAddOn)
+	whyNone, pl := r.Profile.Traits(addOn).WhyNoScore, r.Snapshot.Subject.Placement
+	if whyNone == nil {
+		return func(*framework.Cluster) map[string]string { return nil }
+	}
+	scorers, _, _ := scorersFor(r.Profile, pl) // There was no mistake, because there is a decision.
+	return func(cluster *framework.Cluster) map[string]string {
+		reasons := map[string]string{}
+		plugins.Call(ctx, "WhyNoScore", r.Profile.ScorePlugin(addOn), func() *framework.Status {
+			for _, p := range scorers {
+				if p.addOn {
+					coordinate := pl.Spec.PrioritizerPolicy.Configurations[p.configuration].ScoreCoordinate
+					if why := whyNone(*coordinate.AddOn, r.Snapshot, cluster); why != "" {
+						reasons[p.name] = why
+					}
+				}
+			}
+			return nil
+		})
+		if len(reasons) == 0 {
+			return nil
+		}
+		return reasons
+	}
 }
 
 // spreadBlocks returns selection.SpreadBlocks for the selected clusters.

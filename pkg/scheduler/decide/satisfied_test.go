@@ -26,8 +26,8 @@ func TestWithoutCandidates(t *testing.T) {
 		queue *framework.QueueAdmission
 		want  string
 	}{
-		"no binding":              {want: "No valid ManagedClusterSetBindings found in placement namespace"},
-		"none of its sets":        {bound: true, want: "None of ManagedClusterSets [other] is bound to placement namespace"},
+		"no binding":       {want: "No valid ManagedClusterSetBindings found in placement namespace"},
+		"none of its sets": {bound: true, want: "None of ManagedClusterSets [other] is bound to placement namespace"},
 		"none of its queue": {
 			bound: true, sets: []string{"s"}, queue: &framework.QueueAdmission{Admitted: true, Restricted: true, Sets: []string{"x", "y"}, Message: "queue root.a"},
 			want: "The queue owns none of the ManagedClusterSets that the Placement can use: it owns x, y; the Placement can use s; queue root.a",

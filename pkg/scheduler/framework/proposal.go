@@ -159,6 +159,8 @@ type ClusterVerdict struct {
 	// Score is the total. Scores are the scores of the prioritizers, before weights.
 	Score  *int64           `json:"score,omitempty"`
 	Scores map[string]int64 `json:"scores,omitempty"`
+	// Unscored is why scores are missing, by prioritizer. They count as 0.
+	Unscored map[string]string `json:"unscored,omitempty"`
 	// Distance is the total minus the lowest selected total for a cluster that was not selected, or
 	// minus the highest total that was not selected for a selected one.
 	Distance *int64 `json:"distance,omitempty"`

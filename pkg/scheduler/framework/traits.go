@@ -56,6 +56,9 @@ type Traits struct {
 	// ForAddOn is for a ScorePlugin that a Placement may list several times, each time with another
 	// coordinate. It returns the scorer of one coordinate. Its Name is unique for the coordinate.
 	ForAddOn func(coordinate v1alpha1.AddOnScore) ScorePlugin
+	// WhyNoScore is for a ScorePlugin with ForAddOn. It returns, for explanations and in few words,
+	// why a cluster has no score, which counts as 0; empty if it has one.
+	WhyNoScore func(coordinate v1alpha1.AddOnScore, snapshot *Snapshot, cluster *Cluster) string
 
 	Counter
 	// CountsPermitted is true for a ReservePlugin that counts only changes that are permitted:
