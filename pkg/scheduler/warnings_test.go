@@ -135,7 +135,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestScoreAdvice: the CEL expression of the warning about a negative weight leaves out the clusters
+// TestScoreAdvice: the CEL expression of the warning about a negative weight leaves out clusters
 // without the score, which were selected first.
 func TestScoreAdvice(t *testing.T) {
 	pl := ask().Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn("r", `v"\w`, -1).Number(1)
