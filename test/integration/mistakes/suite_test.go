@@ -51,8 +51,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(controller.Stop)
 	address := "https://" + net.JoinHostPort(serving.LocalServingHost, strconv.Itoa(serving.LocalServingPort))
 	Expect(install.ValidationWebhooks(ctx, hub.Config, address, serving.LocalServingCAData)).To(Succeed())
-	// Policies and webhooks take a moment to be used.
-	for _, file := range []string{"12-unknown-builtin", "41-set-badselector", "47-priority", "44-quantity", "46-anno-approval", "79-policy-not-required"} {
+	// Policies and webhooks take a moment to be used, and the fleet to be listed.
+	for _, file := range []string{"12-unknown-builtin", "30-set-not-bound", "41-set-badselector", "47-priority", "44-quantity", "46-anno-approval", "79-policy-not-required"} {
 		want := readFile(filepath.Join("files", file+".yaml")).want[0]
 		Eventually(func() []string { return apply(ctx, file, true) }).Should(ContainElement(want), file)
 	}
