@@ -151,12 +151,17 @@ func (o *statusOptions) read(ctx context.Context, hub client.Client, namespace s
 		}
 	}
 	slices.SortStableFunc(statuses, func(a, b *placementStatus) int {
-		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), b.Since.Compare(a.Since))
+		order := cmp.Compare(a.urgency(), b.urgency())
+		if row, _ := a.States[0].Row(); order == 0 && row.Severity != changes.SeverityInfo {
+			return b.Since.Compare(a.Since)
+		}
+		return order
 	})
 	return statuses, nil
 }
 
-// urgency is the order of a Placement in the table. Among equals, what happened last comes first.
+// urgency is the order of a Placement in the table. Among equals that may need a user, what
+// happened last comes first.
 func (s *placementStatus) urgency() float64 {
 	return changes.Urgency(s.states, changes.Numbers{Selected: int(s.Selected), Unavailable: len(s.Unavailable), Wanted: s.Wanted})
 }

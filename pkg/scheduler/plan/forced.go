@@ -17,7 +17,7 @@ import (
 // clusters stay.
 func (a *planner) removeForced(ctx context.Context) {
 	revoked := revokedClusters(a.Snapshot)
-	// Whoever waits: lost clusters do not wait for what is to replace them.
+	// Lost clusters do not wait for what is to replace them.
 	if a.Outcome == Waiting || a.holdsPermitForced() {
 		if forced := a.forcedRemovals(); len(forced) > len(revoked) && a.removeOnly(ctx, forced, false, &a.Timers.Forced) {
 			return

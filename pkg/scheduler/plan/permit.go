@@ -61,8 +61,8 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 // endReserve runs Unreserve for a change that is not published now. keeps is true if the change
 // stays open, with what it reserved: then only plugins that count permitted changes run. Otherwise:
 //
-//   - the attempt fails or waits, and this change has the open record (own), or was reserved without
-//     a record (unrecorded): what earlier attempts reserved for it stays;
+//   - the attempt fails or waits, and this change has the open record (own), or was reserved
+//     without a record (unrecorded): what earlier attempts reserved for it stays;
 //   - it fails, and another change has the open record: that is reserved again;
 //   - else nothing stays reserved.
 func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool) Verdict {

@@ -200,8 +200,8 @@ func (a *planner) retry() {
 // setChange sets the change that the attempt is about.
 func (a *planner) setChange(m *Move, v Verdict) { a.Change, a.Verdict, a.Outcome = m, v, v.Outcome }
 
-// undecidedForNow reports whether nothing was decided because the attempt is unfinished, or after an
-// error: it is repeated by itself.
+// undecidedForNow reports whether nothing was decided because the attempt is unfinished, or after
+// an error: it is repeated by itself.
 func (p *Plan) undecidedForNow() bool {
 	return p.Failure != nil && (p.Failure.Code() == framework.Pending || p.Failure.Code() == framework.Error)
 }
