@@ -3,6 +3,7 @@ package filters
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,9 @@ func TestPolicyMistakes(t *testing.T) {
 		"a heavy Preference": {spec{PreferenceWeight: new(int32(-11))}, "spec.preferenceWeight: Invalid value: -11: must be from -10 to 10"},
 		"a long placementSelector": {spec{Affinity: berthv1alpha1.PlacementAffinity{With: []berthv1alpha1.PlacementReference{{
 			PlacementSelector: &metav1.LabelSelector{MatchExpressions: make([]metav1.LabelSelectorRequirement, 11)}}}}}, `spec.affinity.with[0].placementSelector: Forbidden: must have at most 10 labels and 10 requirements`},
+		"long placementSelectors": {spec{Affinity: berthv1alpha1.PlacementAffinity{ApartFrom: slices.Repeat([]berthv1alpha1.PlacementReference{{
+			PlacementSelector: &metav1.LabelSelector{MatchExpressions: make([]metav1.LabelSelectorRequirement, 10)}}}, 11)}},
+			"spec.affinity: Forbidden: all placementSelectors together must have at most 100 labels and requirements, not 110"},
 		"a negative request":          {spec{Requests: map[v1alpha1.ResourceName]resource.Quantity{"cpu": resource.MustParse("-1")}}, `spec.requests[cpu]: Invalid value: "-1": must not be negative`},
 		"two tiers of a name":         {spec{Tiers: []berthv1alpha1.SelectionTier{{Name: "t"}, {Name: "t"}}}, `spec.tiers[1].name: Duplicate value: "t"`},
 		"too few clusters of a tier":  {spec{Tiers: []berthv1alpha1.SelectionTier{{Name: "t", MinClusters: new(int32(0))}}}, "spec.tiers[0].minClusters: Invalid value: 0: must be at least 1"},

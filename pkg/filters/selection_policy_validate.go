@@ -51,6 +51,9 @@ func policyMistake(spec *berthv1alpha1.SelectionPolicySpec) *field.Error {
 		return mistake
 	}
 	affinity := root.Child("affinity")
+	if n := spec.Affinity.Requirements(); n > berthv1alpha1.MaxAffinityRequirements {
+		return field.Forbidden(affinity, fmt.Sprintf("all placementSelectors together must have at most %d labels and requirements, not %d", berthv1alpha1.MaxAffinityRequirements, n))
+	}
 	if mistake := referenceMistake(spec.Affinity.With, affinity.Child("with")); mistake != nil {
 		return mistake
 	}

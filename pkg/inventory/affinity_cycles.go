@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// maxAffinitySteps bounds the work of looking for cycles of affinity in one namespace: the terms
-// that are compared with a Placement, and the steps along them.
+// maxAffinitySteps bounds the work of looking for cycles of affinity in one namespace: the
+// requirements of terms that are compared with a Placement, and the steps along them.
 const maxAffinitySteps = 50_000
 
 // affinityEdge leads from a Placement to one that its affinity names.
@@ -72,6 +72,9 @@ func (inv *Inventory) updateAffinityCycles(namespace string, affected affectedSe
 func (inv *Inventory) findAffinityCycles(namespace string) map[Key]string {
 	nodes := slices.SortedFunc(maps.Keys(inv.selections.affinities[namespace]), func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
 	nodes = slices.DeleteFunc(nodes, func(key Key) bool { return inv.placements[key] == nil })
+	if !slices.ContainsFunc(nodes, func(key Key) bool { return len(inv.selections.affinityOf(key).apartFrom) > 0 }) {
+		return nil // a cycle of with alone settles
+	}
 	g := &affinityGraph{edges: map[Key][]affinityEdge{}, onPath: map[Key]bool{}}
 	for _, from := range nodes {
 		s := inv.selections.affinityOf(from)
@@ -102,7 +105,9 @@ func (g *affinityGraph) markMutual() {
 	apart := map[[2]Key]bool{}
 	for from, edges := range g.edges {
 		for _, e := range edges {
-			apart[[2]Key{from, e.to}] = apart[[2]Key{from, e.to}] || !e.with
+			if !e.with {
+				apart[[2]Key{from, e.to}] = true
+			}
 		}
 	}
 	for from, edges := range g.edges {
@@ -123,7 +128,10 @@ func (inv *Inventory) namedBy(t *affinityTerm, nodes []Key, g *affinityGraph) []
 	}
 	var named []Key
 	for _, to := range nodes {
-		if g.steps++; t.names(inv.placements[to]) {
+		if g.steps += t.cost; g.steps > maxAffinitySteps {
+			return nil
+		}
+		if t.names(inv.placements[to]) {
 			named = append(named, to)
 		}
 	}

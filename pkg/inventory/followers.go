@@ -29,21 +29,32 @@ func (inv *Inventory) updateFollowers(namespace string) {
 	}
 }
 
-// findFollowers compares at most maxAffinitySteps terms; with more, nobody follows.
+// findFollowers makes at most maxAffinitySteps steps; with more, nobody follows.
 func (inv *Inventory) findFollowers(namespace string) followers {
 	next, steps := followers{of: map[Key][]Key{}, leaders: map[Key][]Key{}}, 0
+	all := sortedPlacements(inv.byNamespace[namespace])
+	of := make([][]Key, len(all))
 	for _, from := range sortedPlacements(inv.selections.affinities[namespace]) {
 		s := inv.selections.affinityOf(from)
 		if len(s.with) == 0 || inv.placements[from] == nil {
 			continue
 		}
-		for _, to := range sortedPlacements(inv.byNamespace[namespace]) {
-			if steps += len(s.with); steps > maxAffinitySteps {
+		var leaders []Key
+		for i, to := range all {
+			if steps += costOf(s.with); steps > maxAffinitySteps {
 				return followers{}
 			}
 			if to != from && termFor(s.with, inv.placements[to]) != "" {
-				next.of[to], next.leaders[from] = append(next.of[to], from), append(next.leaders[from], to)
+				of[i], leaders = append(of[i], from), append(leaders, to)
 			}
+		}
+		if len(leaders) > 0 {
+			next.leaders[from] = leaders
+		}
+	}
+	for i, to := range all {
+		if len(of[i]) > 0 {
+			next.of[to] = of[i]
 		}
 	}
 	return next
@@ -51,16 +62,19 @@ func (inv *Inventory) findFollowers(namespace string) followers {
 
 // reachable returns the Placements to which edges lead from one, without that.
 func reachable(from Key, edges map[Key][]Key) []Key {
-	known := map[Key]bool{from: true}
-	var all []Key
-	for queue := edges[from]; len(queue) > 0; queue = queue[1:] {
-		if key := queue[0]; !known[key] {
-			known[key] = true
-			all = append(all, key)
-			queue = slices.Concat(queue, edges[key])
+	if len(edges[from]) == 0 {
+		return nil
+	}
+	known, all := map[Key]bool{from: true}, []Key{from}
+	for i := 0; i < len(all); i++ {
+		for _, key := range edges[all[i]] {
+			if !known[key] {
+				known[key] = true
+				all = append(all, key)
+			}
 		}
 	}
-	return all
+	return all[1:]
 }
 
 // unsettleLeaders ends the proofs about the Placements that one follows, whose counts of decisions

@@ -65,7 +65,6 @@ func (h *holdings) policyChanged(placement Key) {
 func (inv *Inventory) holdingChanged(key Key) {
 	if inv.selections.dependent[key.Namespace] > 0 {
 		inv.holdings.changed[key] = struct{}{}
-		inv.unsettleLeaders(key)
 	}
 }
 
@@ -111,6 +110,7 @@ func (inv *Inventory) updateHoldings() (affected affectedSet, cause string) {
 	freed, moved, edited := freedCapacity{}, "", ""
 	left := make(map[Key]framework.Bitset, len(h.changed))
 	for key := range h.changed {
+		inv.unsettleLeaders(key)
 		first, before := &edited, h.byPlacement[key]
 		if inv.updateHolding(key, freed, affected) {
 			first = &moved
@@ -245,6 +245,9 @@ func (inv *Inventory) addPeers(key Key, old, next *holding, affected affectedSet
 		return
 	}
 	left, joined := old.has.Without(next.has), next.has.Without(old.has)
+	if left.Len()+joined.Len() == 0 && old.placement == next.placement && sameTerms(old.apartFrom, next.apartFrom) {
+		return
+	}
 	for other, s := range inv.selections.affinities[key.Namespace] {
 		if p := inv.placements[other]; p != nil && other != key && inv.peerAffects(p, s, old, next, left, joined) {
 			affected.add(other)

@@ -70,7 +70,7 @@ type Inventory struct {
 	byNamespace nested[string, Key, *placement]
 	// readers are the Placements that may use a set, by the set's name, which need not exist, and
 	// by readsKey.
-	readers nested[string, string, *readerGroup]
+	readers nested[string, readsKey, *readerGroup]
 
 	pages   pageTable
 	records recordTable
@@ -111,7 +111,7 @@ func New(options Options) *Inventory {
 		scores:             map[string]*scores{},
 		placements:         map[Key]*placement{},
 		byNamespace:        nested[string, Key, *placement]{},
-		readers:            nested[string, string, *readerGroup]{},
+		readers:            nested[string, readsKey, *readerGroup]{},
 		pages:              newPageTable(),
 		claims:             map[Key]*claim{},
 		records:            newRecordTable(),
@@ -329,17 +329,13 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		Taken: inv.pages.takenNames(p.key), SpecBefore: p.specBefore,
 	}
 	inv.addPolicies(s, p)
-	for _, page := range inv.pages.byPlacement[p.key] {
-		if page.deleting {
-			continue
-		}
+	for _, page := range inv.pages.of(p) {
 		if s.Pages = append(s.Pages, page.object); page.object.IsLabelledFor(p.key.Name) {
 			for _, i := range page.indexes {
 				s.Entries[i]++
 			}
 		}
 	}
-	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	s.Evictions = inv.evictionsOf(p)
 	for i := range p.claim.writing.All {
 		s.Entries[i]++

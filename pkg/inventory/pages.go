@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,6 +139,24 @@ func (t *pageTable) has(object *v1alpha1.PlacementDecision) bool {
 
 func nameOf(object metav1.Object) Key {
 	return Key{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// maxForeignPages is the maximum number of pages of a Snapshot that have the label of its Placement
+// and another controller: those whose names sort first.
+const maxForeignPages = 20
+
+// of returns the pages of a Placement that are not being deleted, sorted by name.
+func (t *pageTable) of(p *placement) []*page {
+	all := slices.DeleteFunc(slices.Collect(maps.Values(t.byPlacement[p.key])), func(page *page) bool { return page.deleting })
+	slices.SortFunc(all, func(a, b *page) int { return strings.Compare(a.object.Name, b.object.Name) })
+	foreign := 0
+	return slices.DeleteFunc(all, func(page *page) bool {
+		if p.object.RelationOf(page.object) == v1alpha1.PageForeign {
+			foreign++
+			return foreign > maxForeignPages
+		}
+		return false
+	})
 }
 
 // listedBy returns the clusters that the pages of a Placement list.

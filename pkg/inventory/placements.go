@@ -17,7 +17,7 @@ type placement struct {
 	object *v1alpha1.Placement
 	reads  reads
 	// readsKey is the key of the readerGroup.
-	readsKey string
+	readsKey readsKey
 	subject  *framework.Subject
 	// disruption is nil if it is not known.
 	disruption *disruption
@@ -70,6 +70,9 @@ func (r *reads) dependsOn(d difference) bool {
 }
 
 func intersect(a, b map[string]bool) bool {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
 	for k := range b {
 		if a[k] {
 			return true

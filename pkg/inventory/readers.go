@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,10 +16,19 @@ type readerGroup struct {
 	placements map[Key]*placement
 }
 
-// String is the group key: equal for equal reads only.
-func (r *reads) String() string {
-	names := func(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
-	return fmt.Sprintf("%q %q %t %t %q %t %q", names(r.labels), names(r.claims), r.cpu, r.memory, names(r.scores), r.everything, names(r.resources))
+// readsKey is equal for equal reads only. It is a digest, because one Placement can name labels of
+// a megabyte.
+type readsKey [sha256.Size]byte
+
+func (r *reads) key() readsKey {
+	text := fmt.Append(nil, r.cpu, r.memory, r.everything)
+	for _, names := range []map[string]bool{r.labels, r.claims, r.scores, r.resources} {
+		text = binary.AppendUvarint(text, uint64(len(names)))
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			text = append(binary.AppendUvarint(text, uint64(len(name))), name...)
+		}
+	}
+	return sha256.Sum256(text)
 }
 
 // addReaders adds the Placements that may use a set and whose reads are concerned; nil means all.

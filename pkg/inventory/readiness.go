@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -205,8 +206,14 @@ func (inv *Inventory) needingReadinessOn(cluster string) iter.Seq[*placement] {
 	}
 }
 
-// addWaiting adds a Placement if one of its policies uses the source and is affected.
+// addWaiting adds a Placement if one of its policies uses the source and is affected. If its
+// policies are not known, an attempt that reads them is due anyway: to find those of many
+// Placements would take long.
 func (inv *Inventory) addWaiting(p *placement, source string, affected affectedSet, which func(*changes.Readiness) bool) {
+	if p.disruption == nil && len(inv.disruptionPolicies[p.key.Namespace]) > berthv1alpha1.MaxPoliciesPerPlacement {
+		affected.add(p.key)
+		return
+	}
 	if slices.ContainsFunc(inv.requirementsOf(p), func(r *changes.Readiness) bool { return r.Source == source && which(r) }) {
 		affected.add(p.key)
 	}

@@ -21,11 +21,26 @@ type selectionPolicy struct {
 	with, apartFrom []affinityTerm
 }
 
-// affinityTerm is one term of an affinity. Its selector is nil for a term with a name.
+// affinityTerm is one term of an affinity. Its selector is nil for a term with a name. cost is the
+// number of requirements that a Placement is compared with, at least 1.
 type affinityTerm struct {
 	path      string
 	placement string
 	selector  labels.Selector
+	cost      int
+}
+
+// costOf is the cost of comparing a Placement with all terms.
+func costOf(terms []affinityTerm) (sum int) {
+	for i := range terms {
+		sum += terms[i].cost
+	}
+	return sum
+}
+
+// sameTerms reports whether both are of the same state of a policy.
+func sameTerms(a, b []affinityTerm) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // names reports whether the term names a Placement.
@@ -84,24 +99,67 @@ func (s *selectionPolicy) clusterNames() []string {
 // addNaming adds the Placements with a policy that names a cluster, which joined or left a set that
 // is bound to their namespace.
 func (inv *Inventory) addNaming(cluster, set string, affected affectedSet) {
-	for _, placement := range inv.selections.naming[cluster] {
+	for s := range inv.selections.naming[cluster].all {
+		_, placement := selectionKeys(s.object)
 		if inv.bindings[placement.Namespace][set] && inv.placements[placement] != nil {
 			affected.add(placement)
 		}
 	}
 }
 
+// namers are the policies that name one cluster. One policy can name 20,000 clusters that no other
+// names, so the first one needs no map.
+type namers struct {
+	first *selectionPolicy
+	more  map[*selectionPolicy]struct{}
+}
+
+func (n namers) all(yield func(*selectionPolicy) bool) {
+	if n.first != nil && !yield(n.first) {
+		return
+	}
+	maps.Keys(n.more)(yield)
+}
+
+func (n namers) with(s *selectionPolicy) namers {
+	switch {
+	case n.first == nil:
+		n.first = s
+	case n.first != s:
+		if n.more == nil {
+			n.more = map[*selectionPolicy]struct{}{}
+		}
+		n.more[s] = struct{}{}
+	}
+	return n
+}
+
+func (n namers) without(s *selectionPolicy) namers {
+	delete(n.more, s)
+	if n.first == s {
+		n.first = nil
+		for next := range n.more {
+			n.first = next
+			delete(n.more, next)
+			break
+		}
+	}
+	return n
+}
+
 func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy {
+	tooMany := object.Spec.Affinity.Requirements() > berthv1alpha1.MaxAffinityRequirements
 	compile := func(list string, references []berthv1alpha1.PlacementReference) []affinityTerm {
 		var terms []affinityTerm
 		for i := range references {
-			t := affinityTerm{path: fmt.Sprintf("spec.affinity.%s[%d]", list, i), placement: references[i].Placement}
+			t := affinityTerm{path: fmt.Sprintf("spec.affinity.%s[%d]", list, i), placement: references[i].Placement, cost: 1}
 			if s := references[i].PlacementSelector; s != nil {
+				t.cost = max(1, len(s.MatchLabels)+len(s.MatchExpressions))
 				var invalid *field.Error
 				t.selector, invalid = v1alpha1.CompileSelector(s, nil)
-				if invalid != nil || max(len(s.MatchLabels), len(s.MatchExpressions)) > berthv1alpha1.MaxPlacementRequirements {
+				if invalid != nil || tooMany || max(len(s.MatchLabels), len(s.MatchExpressions)) > berthv1alpha1.MaxPlacementRequirements {
 					// The plugin reports an invalid selector. It names no Placement.
-					t.selector = labels.Nothing()
+					t.selector, t.cost = labels.Nothing(), 1
 				}
 			}
 			terms = append(terms, t)
@@ -119,15 +177,14 @@ type selectionTable struct {
 	dependent map[string]int
 	// affinities are the policies with affinity of Placements with one policy, by namespace.
 	affinities nested[string, Key, *selectionPolicy]
-	// naming holds the Placements of the policies that name a cluster in clusterNames, by the
-	// cluster's name and the policy's.
-	naming nested[string, Key, Key]
+	// naming holds the policies that name a cluster in clusterNames, by the cluster's name.
+	naming map[string]namers
 }
 
 func newSelectionTable() selectionTable {
 	return selectionTable{
 		byOwner: newByOwner[*selectionPolicy](), dependent: map[string]int{},
-		affinities: nested[string, Key, *selectionPolicy]{}, naming: nested[string, Key, Key]{},
+		affinities: nested[string, Key, *selectionPolicy]{}, naming: map[string]namers{},
 	}
 }
 
@@ -171,7 +228,7 @@ func (t *selectionTable) store(s *selectionPolicy) {
 		t.dependent[key.Namespace]++
 	}
 	for _, name := range s.clusterNames() {
-		t.naming.set(name, key, placement)
+		t.naming[name] = t.naming[name].with(s)
 	}
 }
 
@@ -185,7 +242,11 @@ func (t *selectionTable) drop(s *selectionPolicy) {
 		}
 	}
 	for _, name := range s.clusterNames() {
-		t.naming.remove(name, key)
+		if left := t.naming[name].without(s); left.first != nil {
+			t.naming[name] = left
+		} else {
+			delete(t.naming, name)
+		}
 	}
 }
 
@@ -261,7 +322,7 @@ func (inv *Inventory) selectionChanged(placement Key, affected affectedSet) {
 // updateReads computes again what a Placement reads.
 func (inv *Inventory) updateReads(p *placement) {
 	p.reads = inv.readsOf(p)
-	p.readsKey = p.reads.String()
+	p.readsKey = p.reads.key()
 }
 
 // readsOf returns what a Placement reads: of its spec, its policies and the plugins of its profile.

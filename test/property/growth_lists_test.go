@@ -253,6 +253,9 @@ func listCases() map[string]growing {
 			}
 			return []client.Object{pl}
 		}},
+		"clusters on a page, one again and again": {1000, func(size int) []client.Object {
+			return []client.Object{fixture.Page("ns", "more").Of("p").ControlledBy("Other", "o").Lists(append(names("x", size/2), slices.Repeat([]string{"c0"}, size/2)...)...).Obj()}
+		}},
 		"names of records": {berthv1alpha1.MaxListedClusters, func(size int) []client.Object {
 			return recordsOf(5, func(s *berthv1alpha1.PlacementChangeSpec) {
 				s.Added, s.Removed, s.Forced, s.Returned = names("a", size), names("r", size), names("r", size), names("b", size)

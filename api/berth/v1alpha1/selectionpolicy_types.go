@@ -22,6 +22,8 @@ const (
 	// MaxPlacementRequirements is the maximum number of labels, and of requirements, in a
 	// placementSelector, which is compared with every Placement of the namespace.
 	MaxPlacementRequirements = 10
+	// MaxAffinityRequirements is the maximum number of both in all selectors of an affinity.
+	MaxAffinityRequirements = 100
 )
 
 // PrioritizerPreference is the prioritizer that scores the preferences of SelectionPolicies.
@@ -312,6 +314,18 @@ type PlacementAffinity struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	ApartFrom []PlacementReference `json:"apartFrom,omitempty"`
+}
+
+// Requirements is the number of labels and requirements in all selectors.
+func (a *PlacementAffinity) Requirements() (sum int) {
+	for _, references := range [][]PlacementReference{a.With, a.ApartFrom} {
+		for i := range references {
+			if s := references[i].PlacementSelector; s != nil {
+				sum += len(s.MatchLabels) + len(s.MatchExpressions)
+			}
+		}
+	}
+	return sum
 }
 
 // PlacementReference names one Placement, or selects Placements by label. The Placement of the

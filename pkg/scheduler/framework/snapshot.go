@@ -345,25 +345,24 @@ type DecisionCounts struct {
 
 // Max returns the highest count without the entries in less.
 func (d *DecisionCounts) Max(less map[int]int32) int32 {
-	for c := int32(len(d.Histogram)) - 1; c > 0; c-- {
-		if d.Histogram[c] > int32(len(less)) {
-			return c
+	top := int32(len(d.Histogram)) - 1
+	if top > 0 && d.Histogram[top] > int32(len(less)) {
+		return top
+	}
+	// counted are the names in less by their count, most is their highest count without less.
+	counted, most := map[int32]int32{}, int32(0)
+	for i, n := range less {
+		if count := d.ByIndex.Get(i); n > 0 {
+			counted[count]++
+			most = max(most, count-n)
 		}
-		names := d.Histogram[c]
-		for i, n := range less {
-			switch count := d.ByIndex.Get(i); {
-			case n == 0:
-			case count == c:
-				names--
-			case count-n == c:
-				names++
-			}
-		}
-		if names > 0 {
+	}
+	for c := top; c > most; c-- {
+		if d.Histogram[c] > counted[c] {
 			return c
 		}
 	}
-	return 0
+	return most
 }
 
 // ChangeLog lists changes of clusters in their order. Numbers of entries start at 0 in a new
