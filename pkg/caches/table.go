@@ -31,6 +31,10 @@ const (
 	MaxScoreItems = 1000
 	MaxScoreNames = 64 << 10
 
+	// MaxLabels is the maximum number of labels of a ManagedCluster: those whose names sort first,
+	// and that of its set.
+	MaxLabels = 1000
+
 	// objectLimit is the largest object that an API server with etcd's defaults stores.
 	objectLimit = 1536 << 10
 )
@@ -66,7 +70,7 @@ const (
 // Table returns the table.
 func Table() []Row {
 	return []Row{
-		{"ManagedCluster", "managedclusters", decides, "its agent", whole + ", because CEL reads it; 1,000 resources", "one", objectLimit, trimCluster},
+		{"ManagedCluster", "managedclusters", decides, "its agent", whole + ", because CEL reads it; 1,000 labels and resources", "one", objectLimit, trimCluster},
 		{"ManagedCluster", "managedclusters", []Process{Generator}, "its agent", whole + ", because CEL reads it", "one", objectLimit, stripManagedFields},
 		{
 			"AddOnPlacementScore", "addonplacementscores", decides, "its agent",

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -266,7 +265,13 @@ func TestTrimKeepsWhatIsRead(t *testing.T) {
 	}
 	cluster := fixture.Cluster("c").Obj()
 	fillMeta(cluster)
-	if Trim(Controller, "ManagedCluster")(cluster); len(cluster.Labels) != 1000 || len(cluster.Annotations) != 2 {
+	for i := range MaxLabels {
+		cluster.Labels[fmt.Sprintf("a%03d", i)] = ""
+	}
+	cluster.Labels[v1alpha1.ClusterSetLabel] = "s"
+	Trim(Controller, "ManagedCluster")(cluster)
+	_, last := cluster.Labels[fmt.Sprintf("a%03d", MaxLabels-1)]
+	if set := cluster.Labels[v1alpha1.ClusterSetLabel]; len(cluster.Labels) != MaxLabels+1 || !last || set != "s" || len(cluster.Annotations) != 2 {
 		t.Errorf("a cluster has %d labels and %d annotations", len(cluster.Labels), len(cluster.Annotations))
 	}
 	s := fullScore()
@@ -289,56 +294,4 @@ func TestThreatModelHasTheTable(t *testing.T) {
 	if want := Markdown(); !strings.Contains(string(text), want) {
 		t.Errorf("docs/threat-model.md does not have the table:\n%s", want)
 	}
-}
-
-// fullCluster is a ManagedCluster of objectLimit, nearly all of it labels.
-func fullCluster() *v1alpha1.ManagedCluster {
-	c := fixture.Cluster("c").Obj()
-	c.Labels = map[string]string{}
-	for i := range objectLimit / 80 {
-		c.Labels[fmt.Sprintf("%06d", i)] = large(63)
-	}
-	return c
-}
-
-// BenchmarkMemoryAtTheBound reports the memory of all that one hostile writer has in a cache.
-func BenchmarkMemoryAtTheBound(b *testing.B) {
-	for name, tc := range map[string]struct {
-		number int
-		object func() metav1.Object
-	}{
-		"AddOnPlacementScore":  {MaxScores, func() metav1.Object { s := fullScore(); fillMeta(s); return s }},
-		"ManagedCluster":       {1, func() metav1.Object { return fullCluster() }},
-		"PlacementExplanation": {100, func() metav1.Object { e := fullExplanation(); fillMeta(e); return e }},
-	} {
-		b.Run(name, func(b *testing.B) {
-			text, err := json.Marshal(tc.object())
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				before := heapInUse()
-				kept := make([]any, tc.number)
-				for i := range kept {
-					object := reflect.New(reflect.TypeOf(tc.object()).Elem()).Interface()
-					if err := json.Unmarshal(text, object); err != nil {
-						b.Fatal(err)
-					}
-					if kept[i], err = Transform(Controller)(object); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(heapInUse()-before)/(1<<20), "MiB")
-				runtime.KeepAlive(kept)
-			}
-		})
-	}
-}
-
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

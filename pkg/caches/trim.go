@@ -145,24 +145,29 @@ func trimClusterSecret(object metav1.Object) {
 	}
 }
 
-// trimCluster keeps MaxResources entries of status.capacity and of status.allocatable, because each
-// heartbeat compares them; only other CRDs than Berth's allow more.
+// trimCluster keeps MaxLabels labels, and MaxResources entries of status.capacity and of
+// status.allocatable, because each heartbeat compares them; only other CRDs than Berth's allow more
+// resources. The label of its set is always kept.
 func trimCluster(object metav1.Object) {
 	stripManagedFields(object)
 	if c, ok := object.(*v1alpha1.ManagedCluster); ok {
-		c.Status.Capacity, c.Status.Allocatable = cutResources(c.Status.Capacity), cutResources(c.Status.Allocatable)
+		set, labelled := c.Labels[v1alpha1.ClusterSetLabel]
+		if c.Labels = firstOf(c.Labels, MaxLabels); labelled {
+			c.Labels[v1alpha1.ClusterSetLabel] = set
+		}
+		c.Status.Capacity, c.Status.Allocatable = firstOf(c.Status.Capacity, v1alpha1.MaxResources), firstOf(c.Status.Allocatable, v1alpha1.MaxResources)
 	}
 }
 
-// cutResources returns the list without the entries beyond MaxResources, in the order of the names,
-// so that the same list is always cut in the same way.
-func cutResources(list v1alpha1.ResourceList) v1alpha1.ResourceList {
-	if len(list) <= v1alpha1.MaxResources {
-		return list
+// firstOf returns at most so many entries, in the order of the names, so that the same map is
+// always cut in the same way.
+func firstOf[M ~map[K]V, K cmp.Ordered, V any](all M, most int) M {
+	if len(all) <= most {
+		return all
 	}
-	kept := make(v1alpha1.ResourceList, v1alpha1.MaxResources)
-	for _, name := range slices.Sorted(maps.Keys(list))[:v1alpha1.MaxResources] {
-		kept[name] = list[name]
+	kept := make(M, most)
+	for _, name := range slices.Sorted(maps.Keys(all))[:most] {
+		kept[name] = all[name]
 	}
 	return kept
 }

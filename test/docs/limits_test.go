@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/caches"
 	"github.com/berth-dev/berth/pkg/clustercel"
 )
 
@@ -27,7 +28,7 @@ func TestLimits(t *testing.T) {
 		"its CEL":             {format("%d expressions", v1alpha1.MaxCelExpressions)},
 		"an expression":       {format("%d KiB", clustercel.MaxLength>>10), format("%d units", clustercel.CostLimit)},
 		"a selector":          {format("%d requirements", v1alpha1.MaxRequirements), format("%d values each", v1alpha1.MaxRequirementValues)},
-		"a cluster":           {format("%d resources", v1alpha1.MaxResources)},
+		"a cluster":           {format("%d labels", caches.MaxLabels), format("%d resources", v1alpha1.MaxResources)},
 	} {
 		_, line, _ := strings.Cut(string(page), "\n| "+row+" | ")
 		line, _, _ = strings.Cut(line, "\n")

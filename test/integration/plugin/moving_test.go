@@ -259,7 +259,7 @@ var _ = Describe("suspend and resume", func() {
 		By("all suspended Placements")
 		Expect(run(ctx, "", "suspend", "web", "-n", string(t), "--yes").code).To(Equal(same))
 		number(ctx, pl, 2)
-		Eventually(func() string { return run(ctx, "", "status", "-A").out }).Should(MatchRegexp(`%s +web .* Suspended +0 +1 `, t))
+		Eventually(func() string { return run(ctx, "", "status", "-A").out }).Should(MatchRegexp(`%s +web .* Suspended +0 +0/1 `, t))
 		t.place(ctx, fixture.Placement(string(t), "api").Number(1), 1)
 		got = run(ctx, "", "resume", "-A", "--yes")
 		Expect(got.code).To(Equal(same), got.err)
