@@ -186,6 +186,7 @@ var deeds = map[string]func(a *actor){
 	"score":     scoreDeed, "prioritizers": prioritizersDeed, "selection": selectionDeed, "disable": disableDeed, "failover": failoverDeed,
 	"evict":       evictDeed,
 	"edit page":   editPageDeed,
+	"rival":       rivalDeed,
 	"delete page": deletePageDeed,
 	"unbind": func(a *actor) {
 		if a.hub.Delete(a.ctx, fixture.Binding("team", "s1")) == nil {
@@ -259,6 +260,7 @@ func policyDeed(a *actor) {
 	if a.random.IntN(3) == 0 {
 		s.Approval = berthv1alpha1.ApprovalRequired
 	}
+	s.ApprovalTimeoutSeconds = pick(a, int64(0), 0, 120)
 	s.StabilizationWindowSeconds = pick(a, int64(0), 0, 30)
 	s.Suspend = a.random.IntN(8) == 0
 	if a.random.IntN(2) == 0 {

@@ -1,9 +1,19 @@
 package world
 
 import (
+	"context"
+	"math/rand/v2"
+	"net/http"
 	"os/signal"
+	"path"
+	"strings"
 	"syscall"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // limitFiles makes writes of this process fail that would make a file larger than this, as a full
@@ -43,12 +53,16 @@ func freezeDeed(a *actor) {
 	a.schedule.FreezeAtWrite(name, lasts, func() {
 		a.faults["freeze"]++
 		a.frozenUntil = time.Now().Add(lasts)
+		a.ended = a.frozenUntil.Add(lease.Duration)
 		a.say("replica %s is frozen", name)
 	})
 }
 
 // clockDeed sets the clock of a replica, which stays wrong over restarts.
 func clockDeed(a *actor) {
+	if a.limits != nil {
+		return // The window of a limit has the time of the clock.
+	}
 	name := pick(a, "one", "two")
 	off := pick(a, 0, time.Duration(a.random.Int64N(int64(2*time.Minute)))-time.Minute, time.Duration(a.random.Int64N(int64(2*time.Hour)))-time.Hour)
 	a.setClock(name, off)
@@ -81,4 +95,25 @@ func (w *world) endAccidents() {
 		w.setClock(name, 0)
 	}
 	w.say("all accidents end")
+}
+
+// rivalDeed lets another client write pages at the same time as Berth for a while.
+func rivalDeed(a *actor) {
+	a.rivalsEnd = time.Now().Add(time.Duration(a.random.Int64N(int64(5 * time.Minute))))
+	a.say("another client annotates pages that Berth writes until %s", a.rivalsEnd.UTC().Format("15:04:05"))
+}
+
+// rival annotates a page before the update of a replica arrives, which then conflicts.
+func (w *world) rival(of string, r *http.Request, random *rand.Rand) {
+	if of == "person" || r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/placementdecisions/") || time.Now().After(w.rivalsEnd) || random.IntN(3) > 0 {
+		return
+	}
+	page, key := &v1alpha1.PlacementDecision{}, types.NamespacedName{Namespace: "team", Name: path.Base(r.URL.Path)}
+	if w.direct.Get(context.Background(), key, page) != nil {
+		return
+	}
+	metav1.SetMetaDataAnnotation(&page.ObjectMeta, "rival.invalid/at", time.Now().UTC().Format(time.RFC3339Nano))
+	if w.direct.Update(context.Background(), page) == nil {
+		w.faults["conflict"]++
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -57,6 +58,23 @@ type laws struct {
 	permitted map[types.UID]time.Time
 	// approvalSince is since when each change needs an approval; zero if it does not.
 	approvalSince time.Time
+	// grouped are the Placements whose groups were edited last (onGroups).
+	grouped map[string]bool
+	// pageWrites counts the writes of pages by replicas.
+	pageWrites int
+	// delegated are the Placements whose pages belong to other writers, with what was published
+	// before; adopted those with what these published, which gets a record.
+	delegated map[string]delegation
+	adopted   map[string]string
+	// removals are those of the last window of BlastRadius.
+	removals []removed
+	// originals are the clusters with which the change in steps of a Placement began. available is
+	// minAvailable of the DisruptionPolicy, which is as it is since availableSince.
+	originals      map[string]map[string]bool
+	available      *intstr.IntOrString
+	availableSince time.Time
+	// tainted are the clusters with a taint NoSelect.
+	tainted map[string]bool
 }
 
 type departure struct {
@@ -74,7 +92,7 @@ const requestsOfAnAttempt = 5
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]int{}, shared: newShared(), permitted: map[types.UID]time.Time{},
+		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]int{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, tainted: map[string]bool{},
 	}
 }
 
@@ -118,6 +136,8 @@ func (l *laws) onWrite(w *server.Write) {
 			l.lastInputs = [2]time.Time{l.lastInputs[1], time.Now()}
 		}
 		l.onInput(w)
+		l.onGroups(w)
+		l.onDelegation(w)
 		l.shared.onInput(w)
 		l.checkQuotas(maxOver)
 	}
@@ -129,6 +149,11 @@ func (l *laws) onInput(w *server.Write) {
 		c := decode[v1alpha1.ManagedCluster](w.Object)
 		if l.sets[c.Name] = c.Labels[v1alpha1.ClusterSetLabel]; w.Type == "DELETED" {
 			delete(l.sets, c.Name)
+		}
+		l.tainted[c.Name] = slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool { return t.Effect == v1alpha1.TaintEffectNoSelect })
+	case "Placement":
+		if w.Type == "DELETED" {
+			l.endHistory(w)
 		}
 	case "SelectionPolicy":
 		p := decode[berthv1alpha1.SelectionPolicy](w.Object)
@@ -142,6 +167,7 @@ func (l *laws) onInput(w *server.Write) {
 		if l.windows = spec.Windows; w.Type == "DELETED" {
 			l.windows = nil
 		}
+		l.setAvailable(spec.MinAvailable, w.Type == "DELETED")
 		required := w.Type != "DELETED" && spec.Approval == berthv1alpha1.ApprovalRequired
 		switch {
 		case !required:
@@ -212,11 +238,13 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	switch w.Writer {
 	case "person":
+		delete(l.adopted, placement)
 		l.shared.pagesSince = time.Now()
 		return
 	case "": // The Placement is deleted, and its pages with it.
 		return
 	}
+	l.pageWrites++
 	if len(l.apart) > 0 {
 		l.writes[placement]++
 	}
@@ -234,7 +262,8 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	for name := range before {
 		if !after[name] {
-			if time.Now().Before(l.w.frozenUntil.Add(time.Minute)) || time.Since(l.lastInputs[0]) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow() {
+			delete(l.grouped, placement)
+			if l.isLate() {
 				continue
 			}
 			l.left[placement+"/"+name] = departure{time.Now(), l.inputsOf(placement)}
@@ -248,6 +277,8 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	l.checkGroups(placement, page)
 	l.checkPermitted(placement, page, w)
+	l.checkRemovals(placement, before, after)
+	l.checkAvailable(placement, before, after)
 	maps.Copy(before, restored)
 	l.checkShared(placement, before, after)
 	l.checkApproved(placement, before, after, page)
@@ -326,6 +357,10 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 		}
 	}
 	l.records[record.UID] = record
+	l.onSteps(record)
+	if l.adopted[record.Spec.Placement] == record.Spec.To {
+		delete(l.adopted, record.Spec.Placement)
+	}
 	if record.Status.PermittedTime != nil && l.permitted[record.UID].IsZero() {
 		l.permitted[record.UID] = time.Now()
 	}
@@ -349,7 +384,13 @@ func (w *world) rest(ctx context.Context) {
 	time.Sleep(time.Minute) // Records are written in the background, when it is quiet.
 	w.laws.checkHistory(ctx)
 	w.laws.checkQuotas(0)
-	w.checkRest()
+	w.laws.checkAdopted()
+	w.checkDecided(ctx)
+	if w.checkRest(); w.rested {
+		w.checkRestored(w.damagePages(ctx, func(*v1alpha1.Placement, []string) bool { return true }))
+		w.checkStarts(ctx)
+		w.checkCompact(ctx)
+	}
 }
 
 // At rest nothing happens for restTime within maxTimers: until then timers may be due, such as the
@@ -365,6 +406,9 @@ func (w *world) checkRest() {
 		return // Their beginnings and ends are timers.
 	}
 	n := 0.0
+	if w.overruns() {
+		return
+	}
 	for range maxTimers / restTime {
 		attempts := testhub.Metric(testhub.AttemptsMetric)
 		time.Sleep(restTime)
@@ -382,7 +426,7 @@ func (w *world) simulator(ctx context.Context) (*simulator.Simulator, simulator.
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{})
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{Config: w.limits})
 	return s, objects, err
 }
 
@@ -544,6 +588,7 @@ func (l *laws) checkHistory(ctx context.Context) {
 		if open > 1 {
 			l.breaks("%d records of Placement %s are open", open, pl.Name)
 		}
+		l.checkGaps(pl, history)
 		published, err := l.w.published(ctx, client.ObjectKeyFromObject(pl))
 		if err != nil {
 			l.breaks("%v", err)

@@ -164,6 +164,7 @@ func runSeeds(t *testing.T, sum *worlds) {
 		sum.add(worldsOf(&h))
 		if len(h.broken) > 0 {
 			trace = nil
+			fmt.Printf("seed %d breaks a law, and is made shorter: %s\n", seed, h.broken[0])
 			short := shrink(t, seed, steps)
 			last := run(t, seed, short)
 			t.Fatalf("seed %d breaks a law after %d of %d steps:\n%s", seed, len(short), len(steps), last.String())

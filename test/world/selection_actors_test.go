@@ -33,10 +33,12 @@ func scoreDeed(a *actor) {
 func prioritizersDeed(a *actor) {
 	a.editPlacement("prioritizers", func(pl *v1alpha1.Placement) string {
 		b := fixture.Placement("", "")
-		how := pick(a, "default", "score", "score only")
+		how := pick(a, "default", "score", "score only", "balance")
 		switch how {
 		case "score":
 			b = b.AddOn(scoreName, "free", int32(1+a.random.IntN(3)))
+		case "balance":
+			b = b.Prioritizer(v1alpha1.PrioritizerBalance, 3)
 		case "score only":
 			b = b.Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn(scoreName, "free", 1).Prioritizer(v1alpha1.PrioritizerSteady, int32(a.random.IntN(3)))
 		}

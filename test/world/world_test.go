@@ -29,6 +29,7 @@ import (
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/replay"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/testhub"
 	"github.com/berth-dev/berth/test/world/server"
 )
@@ -47,6 +48,8 @@ type world struct {
 	laws      *laws
 	// queues is true in a world with queues.
 	queues bool
+	// limits is the configuration of a world with a limit on removals; nil without one.
+	limits *config.PlacementSchedulerConfiguration
 	// recording is the folder to which all replicas record; diskFull is true while its disk is.
 	recording string
 	diskFull  bool
@@ -55,6 +58,14 @@ type world struct {
 	off    map[string]time.Duration
 	// frozenUntil is the end of the last freeze of a replica.
 	frozenUntil time.Time
+	// ended is the last time at which a replica ended, or may have.
+	ended time.Time
+	// attempts is their number, and at when it was read last.
+	attempts float64
+	at       time.Time
+	// rivalsEnd is until when another client writes pages at the same time as replicas, with direct.
+	rivalsEnd time.Time
+	direct    client.Client
 	// rested is true if nothing happened at rest.
 	rested bool
 	story  []string
@@ -82,14 +93,21 @@ func newWorld(seed uint64) *world {
 		panic(err)
 	}
 	w := &world{server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, faults: map[string]int{}, off: map[string]time.Duration{}, queues: seed/2%2 == 0}
+	if seed%5 == 0 {
+		w.limits = limits()
+	}
 	w.laws = newLaws(w)
 	s.OnWrite = w.laws.onWrite
 	w.hub, err = client.New(&rest.Config{Host: host, Transport: w.schedule.Transport(s, "person"), QPS: -1}, client.Options{Scheme: scheme()})
 	if err != nil {
 		panic(err)
 	}
+	if w.direct, err = client.New(s.Config(), client.Options{Scheme: scheme()}); err != nil {
+		panic(err)
+	}
 	random := randv2.New(randv2.NewPCG(seed, 1))
 	w.schedule.Faults = func(of string, r *http.Request) (f server.Fault) {
+		w.rival(of, r, random)
 		if of == "person" || strings.Contains(r.URL.Path, "/configmaps") || time.Now().After(w.lossesEnd) || random.IntN(100) >= w.losses {
 			return f
 		}
@@ -123,6 +141,7 @@ type replica struct {
 	queues    types.NamespacedName
 	recording string
 	now       func() time.Time
+	config    *config.PlacementSchedulerConfiguration
 }
 
 // started closes ready when the caches of a manager have started, with those that queues read. It
@@ -154,7 +173,7 @@ func (s started) Start(ctx context.Context) error {
 // start starts a replica, which runs until restart.
 func (w *world) start(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording, now: w.clock(name)}
+	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording, now: w.clock(name), config: w.limits}
 	if w.queues {
 		r.queues = client.ObjectKeyFromObject(queueConfig(0, 0, 0))
 	}
@@ -192,7 +211,7 @@ func (r *replica) run(ctx context.Context) {
 	defer close(ended)
 	mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
 		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
-		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now,
+		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now, Config: r.config,
 		Recording: recording.Options{Dir: r.recording},
 	})
 	if err == nil && mgr.Add(started{mgr.GetCache(), ready, r.queues.Name != ""}) == nil {
@@ -203,6 +222,7 @@ func (r *replica) run(ctx context.Context) {
 // restart ends a replica, after a crash without a last request, and starts another one.
 func (w *world) restart(ctx context.Context, name string, crash bool) {
 	r := w.replicas[name]
+	w.ended = time.Now()
 	r.crash = crash
 	r.cancel()
 	time.Sleep(time.Millisecond) // What ends draws no random numbers in between.
@@ -250,6 +270,9 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		w.start(ctx, "two")
 		for _, s := range script {
 			time.Sleep(s.after)
+			if w.overruns() {
+				break
+			}
 			s.run(ctx, w)
 		}
 		w.rest(ctx)

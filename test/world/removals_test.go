@@ -1,0 +1,150 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/test/world/server"
+)
+
+// No more than maxRemoved clusters leave the Placements of the namespace within the window of a
+// world with limits, unless their removal is approved.
+const (
+	maxRemoved   = 4
+	removeWindow = 10 * time.Minute
+)
+
+func limits() *config.PlacementSchedulerConfiguration {
+	c, err := config.Load([]byte(`
+apiVersion: config.berth.dev/v1alpha1
+kind: PlacementSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: BlastRadius
+    args: {fleetMaxRemoved: 4, window: 10m, settle: 0s}
+`))
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// removed are clusters that one write of a page removed.
+type removed struct {
+	at        time.Time
+	placement string
+	clusters  int
+}
+
+// endHistory forgets what happened to a deleted Placement: its records are deleted with it.
+func (l *laws) endHistory(w *server.Write) {
+	name := decode[v1alpha1.Placement](w.Object).Name
+	delete(l.originals, name)
+	l.removals = slices.DeleteFunc(l.removals, func(r removed) bool { return r.placement == name })
+}
+
+// isApproved reports whether a change of a Placement that is not complete, or removes all of the
+// clusters, was approved.
+func (l *laws) isApproved(placement string, clusters []string) bool {
+	for _, record := range l.records {
+		approval := changes.ApprovalOf(record)
+		if record.Spec.Placement != placement || approval == nil || approval.Decision != berthv1alpha1.Approved {
+			continue
+		}
+		_, names, err := changes.Lists(record)
+		if err != nil || changes.IsOpen(record) || len(changes.Minus(clusters, names)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// leave returns the clusters that a write removed, sorted.
+func leave(before, after map[string]bool) (names []string) {
+	for name := range before {
+		if !after[name] {
+			names = append(names, name)
+		}
+	}
+	return changes.Sorted(names)
+}
+
+// isLate reports whether a write may follow an older state of the world.
+func (l *laws) isLate() bool {
+	return time.Now().Before(l.w.frozenUntil.Add(time.Minute)) || time.Since(l.lastInputs[0]) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow()
+}
+
+// checkRemovals: no more clusters leave within the window than the limit says.
+func (l *laws) checkRemovals(placement string, before, after map[string]bool) {
+	names := leave(before, after)
+	if l.w.limits == nil || len(names) == 0 {
+		return
+	}
+	all := 0
+	l.removals = append(l.removals, removed{time.Now(), placement, len(names)})
+	for _, r := range l.removals {
+		if time.Since(r.at) < removeWindow-10*time.Second {
+			all += r.clusters
+		}
+	}
+	if all > maxRemoved && !l.isApproved(placement, names) {
+		l.breaks("BlastRadius: %v leave %s, and %d clusters left within %s", names, placement, all, removeWindow)
+	}
+}
+
+func (l *laws) setAvailable(available *intstr.IntOrString, deleted bool) {
+	if deleted {
+		available = nil
+	}
+	if !equality.Semantic.DeepEqual(l.available, available) {
+		l.available, l.availableSince = available, time.Now()
+	}
+}
+
+// onSteps remembers with which clusters a change in steps began.
+func (l *laws) onSteps(record *berthv1alpha1.PlacementChange) {
+	placement := record.Spec.Placement
+	switch record.Status.Phase {
+	case berthv1alpha1.PhaseProgressing:
+		if l.originals[placement] == nil {
+			l.originals[placement] = l.union(placement)
+		}
+	case berthv1alpha1.PhasePublished:
+		if !changes.OnlyForced(record) {
+			delete(l.originals, placement)
+		}
+	}
+}
+
+// checkAvailable: as long as a change is not complete, minAvailable of the clusters with which it
+// began stay, unless the Placement cannot keep them (law 9).
+func (l *laws) checkAvailable(placement string, before, after map[string]bool) {
+	original := l.originals[placement]
+	if original == nil || l.available == nil || time.Since(l.availableSince) < settled || l.isLate() {
+		return
+	}
+	left := 0
+	for name := range original {
+		if after[name] {
+			left++
+		}
+	}
+	floor, err := intstr.GetScaledValueFromIntOrPercent(l.available, len(original), true)
+	if err != nil {
+		panic(err)
+	}
+	names := slices.DeleteFunc(leave(before, after), func(name string) bool {
+		_, exists := l.sets[name]
+		return !original[name] || !exists || l.isRevoked(name) || l.tainted[name]
+	})
+	if len(names) > 0 && left < floor && !l.isApproved(placement, names) {
+		l.breaks("law 9: %v leave %s, which has %d of the %d clusters with which its change began, at least %d must stay", names, placement, left, len(original), floor)
+	}
+}
