@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/testhub"
 	"github.com/berth-dev/berth/test/world/server"
 )
@@ -173,6 +174,34 @@ func (l *laws) checkAdopted() {
 	for _, placement := range slices.Sorted(maps.Keys(l.adopted)) {
 		l.breaks("no record leads to what another writer published for %s", placement)
 	}
+}
+
+// checkHeld: while a change waits for approval, the Placement is not satisfied.
+func (w *world) checkHeld(ctx context.Context) {
+	policy := disruptionPolicy()
+	_ = client.IgnoreNotFound(w.hub.Delete(ctx, policy))
+	policy = disruptionPolicy()
+	policy.Spec.PlacementSelector, policy.Spec.Approval = &metav1.LabelSelector{}, berthv1alpha1.ApprovalRequired
+	w.create(ctx, policy)
+	time.Sleep(time.Minute)
+	for _, pl := range w.decided(ctx) {
+		clusters, _ := w.laws.controlled(pl.Name)
+		pl.Spec.NumberOfClusters = new(int32(max(1, len(clusters)-1)))
+		w.say("Placement %s, with %d clusters, asks for %d: %v", pl.Name, len(clusters), *pl.Spec.NumberOfClusters, w.hub.Update(ctx, pl))
+	}
+	time.Sleep(time.Minute)
+	w.checkDecided(ctx)
+}
+
+// balance lets Balance decide most, one Placement after the other, so that later decisions make
+// those before differ from what a start without the published ones would decide.
+func (w *world) balance(ctx context.Context) {
+	for _, pl := range w.decided(ctx) {
+		pl.Spec.PrioritizerPolicy = fixture.Placement("", "").Prioritizer(v1alpha1.PrioritizerBalance, 3).Obj().Spec.PrioritizerPolicy
+		w.say("Balance counts three times for %s: %v", pl.Name, w.hub.Update(ctx, pl))
+		time.Sleep(time.Minute)
+	}
+	time.Sleep(startTime)
 }
 
 // checkCompact: longer groups replace the shorter ones.

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/readers"
 	"github.com/berth-dev/berth/test/testhub"
 	"github.com/berth-dev/berth/test/world/server"
@@ -370,6 +371,10 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 // objects would be.
 func (w *world) rest(ctx context.Context) {
 	w.endAccidents()
+	if !w.laws.bound {
+		w.create(ctx, fixture.Binding("team", "s1"))
+		w.say("set s1 is bound")
+	}
 	difference := ""
 	for range 60 {
 		time.Sleep(30 * time.Second)
@@ -388,8 +393,10 @@ func (w *world) rest(ctx context.Context) {
 	w.checkDecided(ctx)
 	if w.checkRest(); w.rested {
 		w.checkRestored(w.damagePages(ctx, func(*v1alpha1.Placement, []string) bool { return true }))
+		w.balance(ctx)
 		w.checkStarts(ctx)
 		w.checkCompact(ctx)
+		w.checkHeld(ctx)
 	}
 }
 

@@ -104,7 +104,13 @@ func disableDeed(a *actor) {
 // one cluster, and enables scheduling in half of the cases.
 func failoverDeed(a *actor) {
 	pl := fixture.Placement("team", a.placement()).Obj()
-	if a.hub.Get(a.ctx, client.ObjectKeyFromObject(pl), pl) != nil || !pl.IsDisabled() || !pl.SaysDisabled() {
+	key := client.ObjectKeyFromObject(pl)
+	if a.hub.Get(a.ctx, key, pl) == nil && !pl.IsDisabled() {
+		metav1.SetMetaDataAnnotation(&pl.ObjectMeta, v1alpha1.PlacementDisableAnnotation, "true")
+		a.say("another writer disables scheduling of %s: %v", pl.Name, a.hub.Update(a.ctx, pl))
+		time.Sleep(time.Duration(a.random.Int64N(int64(10 * time.Second))))
+	}
+	if a.hub.Get(a.ctx, key, pl) != nil || !pl.IsDisabled() || !pl.SaysDisabled() {
 		return
 	}
 	page := a.pageOf(pl.Name)
