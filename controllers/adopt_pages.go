@@ -72,6 +72,9 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	}
 	c.Generation, c.Profile = subject.Placement.Generation, decide.ProfileName(subject.Placement)
 	revision = max(revision, history.Last()) + 1
+	if tried := history.Open(); tried != nil && tried.Status.Phase == "" && tried.Spec.Cause == c.Cause && tried.Spec.To == c.To {
+		revision = tried.Spec.Revision // An earlier try created the record, without its status.
+	}
 	u := &unwritten{first: revision, revision: revision, change: c, at: metav1.NewTime(now.Truncate(time.Second))}
 	if err := r.writePublished(ctx, subject.Placement, u); isRefusal(err) {
 		// The record is tried again in the background: without adoption nothing is decided.

@@ -261,6 +261,13 @@ func TestAdoptPagesIsRepeated(t *testing.T) {
 					t.Errorf("published are %v", got)
 				}
 				h.refuse = nil
+				var records berthv1alpha1.PlacementChangeList
+				if err := h.hub.List(t.Context(), &records); err != nil {
+					t.Fatal(err)
+				}
+				for i := range records.Items {
+					h.reconciler.Inventory.Update(&records.Items[i])
+				}
 				if restarts {
 					h.forget()
 				}
