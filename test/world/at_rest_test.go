@@ -42,8 +42,8 @@ func (w *world) decided(ctx context.Context) (decided []*v1alpha1.Placement) {
 	return decided
 }
 
-// checkSatisfied: PlacementSatisfied is True only if as many clusters are published as the spec asks
-// for.
+// checkSatisfied: PlacementSatisfied is True only if as many clusters are published as the spec
+// asks for.
 func (l *laws) checkSatisfied(pl *v1alpha1.Placement) {
 	satisfied := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
 	clusters, _ := l.controlled(pl.Name)
@@ -52,8 +52,8 @@ func (l *laws) checkSatisfied(pl *v1alpha1.Placement) {
 	}
 }
 
-// onGroups remembers that groups were edited last, before a cluster left its group: then no name has
-// more groups than its clusters need.
+// onGroups remembers that groups were edited last, before a cluster left its group: no name then
+// has more groups than its clusters need.
 func (l *laws) onGroups(w *server.Write) {
 	switch w.Kind {
 	case "Placement":

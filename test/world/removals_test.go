@@ -66,8 +66,8 @@ func (l *laws) isApproved(placement string, clusters []string) bool {
 	return false
 }
 
-// leave returns the clusters that a write removed, sorted.
-func leave(before, after map[string]bool) (names []string) {
+// clustersThatLeft returns the clusters that a write removed, sorted.
+func clustersThatLeft(before, after map[string]bool) (names []string) {
 	for name := range before {
 		if !after[name] {
 			names = append(names, name)
@@ -83,7 +83,7 @@ func (l *laws) isLate() bool {
 
 // checkRemovals: no more clusters leave within the window than the limit says.
 func (l *laws) checkRemovals(placement string, before, after map[string]bool) {
-	names := leave(before, after)
+	names := clustersThatLeft(before, after)
 	if l.w.limits == nil || len(names) == 0 {
 		return
 	}
@@ -140,7 +140,7 @@ func (l *laws) checkAvailable(placement string, before, after map[string]bool) {
 	if err != nil {
 		panic(err)
 	}
-	names := slices.DeleteFunc(leave(before, after), func(name string) bool {
+	names := slices.DeleteFunc(clustersThatLeft(before, after), func(name string) bool {
 		_, exists := l.sets[name]
 		return !original[name] || !exists || l.isRevoked(name) || l.tainted[name]
 	})

@@ -63,7 +63,7 @@ type world struct {
 	// attempts is their number, and at when it was read last.
 	attempts float64
 	at       time.Time
-	// rivalsEnd is until when another client writes pages at the same time as replicas, with direct.
+	// rivalsEnd is until when another client writes pages while replicas do, with direct.
 	rivalsEnd time.Time
 	direct    client.Client
 	// rested is true if nothing happened at rest.
