@@ -43,6 +43,8 @@ type Request struct {
 	// AllowFewer permits undo and pin to lead to fewer clusters than are published, and pin to lead
 	// to a part of the clusters of the revision.
 	AllowFewer bool
+	// AllowOthers permits undo to lead to other clusters than those of the revision.
+	AllowOthers bool
 	// Change is the name of the PlacementChange that the user saw. It must be the one that approve
 	// or reject would answer without it. Empty for any.
 	Change string
@@ -79,6 +81,9 @@ type Prepared struct {
 	// to which undo or pin leads, with a preview. number is numberOfClusters then; nil without it.
 	published, wanted []string
 	number            *int32
+	// most is the larger of the numbers of clusters before and after the change in progress, which
+	// may publish more meanwhile; the number of published ones if there is none.
+	most int
 }
 
 // Do writes what was prepared. It returns the written object. Undo and Pin must pass Check first.

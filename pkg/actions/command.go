@@ -27,6 +27,9 @@ func (r Request) Command() string {
 	if r.AllowFewer {
 		words = append(words, "--allow-fewer")
 	}
+	if r.AllowOthers {
+		words = append(words, "--allow-others")
+	}
 	return strings.Join(words, " ")
 }
 

@@ -104,7 +104,10 @@ func (p *Prepared) readRevisions(ctx context.Context, hub client.Client) (*v1alp
 		return nil, nil, err
 	}
 	p.published, err = publishedClusters(ctx, hub, pl)
-	p.published = changes.Sorted(p.published)
+	p.published, p.most = changes.Sorted(p.published), len(p.published)
+	if open := history.Open(); open != nil && open.Status.Phase == berthv1alpha1.PhaseProgressing {
+		p.most = int(open.Spec.Clusters + max(0, open.Spec.RemovedCount-open.Spec.AddedCount))
+	}
 	return pl, history, err
 }
 
@@ -184,6 +187,17 @@ func revisionToUndo(history changes.History, pl *v1alpha1.Placement, published [
 	return before.Spec.Revision, nil
 }
 
+// PublishedRevision returns the newest Published revision with the published clusters; 0 if there
+// is none, or it cannot be read.
+func PublishedRevision(ctx context.Context, hub client.Client, key client.ObjectKey) int64 {
+	p := Prepared{Request: Request{Placement: key}}
+	_, history, err := p.readRevisions(ctx, hub)
+	if err != nil {
+		return 0
+	}
+	return publishedRevision(history, p.published)
+}
+
 // publishedRevision returns the newest Published revision with the published clusters; 0 without
 // one.
 func publishedRevision(history changes.History, published []string) int64 {
@@ -223,11 +237,15 @@ func (p *Prepared) Check(ctx context.Context, preview Preview) error {
 	}
 	missing, more := changes.Minus(p.wanted, selected), changes.Minus(selected, p.wanted)
 	part := p.Verb == Pin && p.AllowFewer && len(more) == 0 && len(selected) > 0
-	if len(missing)+len(more) > 0 && !part {
-		return fmt.Errorf("%s is refused: Placement %s would not have the clusters of revision %d but %d of its %d%s",
-			p.Verb, p.Placement, p.Revision, len(p.wanted)-len(missing), len(p.wanted), p.difference(ctx, preview, missing, more))
+	if len(missing)+len(more) > 0 && !part && !p.AllowOthers {
+		hint := ""
+		if p.Verb == Undo {
+			hint = "; --allow-others permits that"
+		}
+		return fmt.Errorf("%s is refused: Placement %s would not have the clusters of revision %d but %d of its %d%s%s",
+			p.Verb, p.Placement, p.Revision, len(p.wanted)-len(missing), len(p.wanted), p.difference(ctx, preview, missing, more), hint)
 	}
-	if len(selected) < len(p.published) && !p.AllowFewer {
+	if len(selected) < min(len(p.published), p.most) && !p.AllowFewer {
 		return fmt.Errorf("%s is refused: Placement %s would have %d clusters, and %d are published; --allow-fewer permits that",
 			p.Verb, p.Placement, len(selected), len(p.published))
 	}

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -34,8 +35,8 @@ func newEvictCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Remove a cluster from one Placement, as DisruptionPolicies allow.
 
 ` + effectHelp + `Then it creates a PlacementEviction and prints what the eviction waits
-for, until the cluster is removed. The cluster is not selected again for the time of --exclude-for, or until the PlacementEviction is deleted.
-To go back, delete it, pin the revision before the eviction, and unpin. ` + placementHelp + `Needs permission to get placements, to list placementdecisions and to create
+for, until the cluster is removed, and then the way back. The cluster is not selected again for the time of --exclude-for,
+or until the PlacementEviction is deleted. ` + placementHelp + `Needs permission to get placements, to list placementdecisions and to create
 and get placementevictions.`,
 		Example: `  berth evict web -n shop --cluster edge2
   berth evict web -n shop --cluster edge2 --exclude-for 24h --yes`,
@@ -71,6 +72,7 @@ func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
 	if err := o.show(cmd, hub, action); err != nil {
 		return err
 	}
+	before := actions.PublishedRevision(ctx, hub, key)
 	created, err := o.do(cmd, action)
 	if err != nil {
 		return err
@@ -78,11 +80,26 @@ func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
 	if o.dryRun {
 		return o.sayDone(cmd, action.Done)
 	}
-	return awaitEviction(ctx, hub, created.(*berthv1alpha1.PlacementEviction), cmd.OutOrStdout())
+	return awaitEviction(ctx, hub, created.(*berthv1alpha1.PlacementEviction), before, cmd.OutOrStdout())
 }
 
-// awaitEviction prints what the eviction waits for, after each change, until it is executed.
-func awaitEviction(ctx context.Context, hub client.Client, e *berthv1alpha1.PlacementEviction, out io.Writer) error {
+// wayBack is how to select the evicted cluster again. before is the revision that had it; 0 if that
+// is not known.
+func wayBack(e *berthv1alpha1.PlacementEviction, before int64) string {
+	text := fmt.Sprintf("To go back:\n  kubectl delete placementeviction %s -n %s\n", e.Name, e.Namespace)
+	if before == 0 {
+		return text
+	}
+	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}
+	for _, r := range []actions.Request{{Verb: actions.Pin, Placement: key, Revision: before}, {Verb: actions.Unpin, Placement: key}} {
+		text += "  " + r.Command() + "\n"
+	}
+	return text
+}
+
+// awaitEviction prints what the eviction waits for, after each change, until it is executed, and
+// then the way back.
+func awaitEviction(ctx context.Context, hub client.Client, e *berthv1alpha1.PlacementEviction, before int64, out io.Writer) error {
 	name := fmt.Sprintf("placementeviction.%s/%s", berthv1alpha1.GroupName, e.Name)
 	say(out, "%s created\n", name)
 	say(out, toSeeWhy, e.Spec.Placement, e.Namespace)
@@ -93,7 +110,7 @@ func awaitEviction(ctx context.Context, hub client.Client, e *berthv1alpha1.Plac
 		case err != nil:
 			return fmt.Errorf("%s is not valid: %w", name, err)
 		case done:
-			return say(out, "%s executed. To select the cluster again earlier: kubectl delete placementeviction %s -n %s\n", name, e.Name, e.Namespace)
+			return say(out, "%s executed\n%s", name, wayBack(e, before))
 		case waits == "" && time.Since(began) > actions.Patience:
 			return fmt.Errorf("waiting for the controller: %s was created, but the controller has not reported it after %s: it may not run", name, actions.Patience)
 		case waits != shown:

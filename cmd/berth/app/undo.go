@@ -11,9 +11,9 @@ import (
 // revisionOptions are those of undo, pin and unpin.
 type revisionOptions struct {
 	effectOptions
-	verb       string
-	revision   int64
-	allowFewer bool
+	verb                    string
+	revision                int64
+	allowFewer, allowOthers bool
 }
 
 // previewHelp describes what undo and pin have in common.
@@ -38,6 +38,7 @@ placementchanges and placementdecisions.`,
 	o.finish(cmd)
 	o.addRevision(cmd, "a Published revision of the history (default: the one before the newest edit of the spec)",
 		"also if the revision has fewer clusters than are published now")
+	cmd.Flags().BoolVar(&o.allowOthers, "allow-others", false, "also if other clusters would be selected")
 	return cmd
 }
 
@@ -91,7 +92,7 @@ func (o *revisionOptions) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	action, err := o.prepare(ctx, hub, actions.Request{Verb: o.verb, Placement: key, Revision: o.revision, AllowFewer: o.allowFewer})
+	action, err := o.prepare(ctx, hub, actions.Request{Verb: o.verb, Placement: key, Revision: o.revision, AllowFewer: o.allowFewer, AllowOthers: o.allowOthers})
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,11 @@ var _ = Describe("evict", func() {
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(MatchRegexp(`(?s)placementeviction.berth.dev/web-\w+ created
 To see what it waits for: kubectl placement status web -n \S+
-.*placementeviction.berth.dev/web-\w+ executed\. To select the cluster again earlier: kubectl delete placementeviction web-\w+ -n \S+
+.*placementeviction.berth.dev/web-\w+ executed
+To go back:
+  kubectl delete placementeviction web-\w+ -n \S+
+  kubectl placement pin web -n \S+ --revision 1
+  kubectl placement unpin web -n \S+
 $`))
 		Expect(clustersOf(ctx, pl)).To(And(HaveLen(1), Not(ContainElement(first))))
 		evictions := &berthv1alpha1.PlacementEvictionList{}
