@@ -113,9 +113,15 @@ type Misconfigured struct {
 }
 
 // compare decides Placements on both sides, each with its own snapshot, in the order of a
-// controller.
+// controller. Those that the change moves are then decided one after the other, each with the pages
+// that those before it publish, because decisions count.
 func compare(ctx context.Context, before, after *Simulator, keys []types.NamespacedName, progress func(done, all int)) (*Comparison, error) {
 	c := NewComparison()
+	type moved struct {
+		key types.NamespacedName
+		was Outcome
+	}
+	var moving []moved
 	for i, key := range after.InQueueOrder(keys) {
 		if progress != nil {
 			progress(i, len(keys))
@@ -123,15 +129,26 @@ func compare(ctx context.Context, before, after *Simulator, keys []types.Namespa
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		was, err := before.outcome(ctx, key)
+		was, err := before.outcome(ctx, key, false)
 		if err != nil {
 			return nil, err
 		}
-		is, err := after.outcome(ctx, key)
+		is, err := after.outcome(ctx, key, false)
 		if err != nil {
 			return nil, err
 		}
-		c.Add(Compare(key, was, is))
+		if one := Compare(key, was, is); slices.Equal(one.Before, one.After) {
+			c.Add(one)
+		} else {
+			moving = append(moving, moved{key, was})
+		}
+	}
+	for _, m := range moving {
+		is, err := after.outcome(ctx, m.key, true)
+		if err != nil {
+			return nil, err
+		}
+		c.Add(Compare(m.key, m.was, is))
 	}
 	c.Sort()
 	return c, nil
@@ -205,13 +222,23 @@ type Outcome struct {
 	conditions          Conditions
 }
 
-func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (Outcome, error) {
+// outcome decides a Placement. If publishes is true, the decisions that follow see its pages.
+func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName, publishes bool) (Outcome, error) {
 	if s.inventory.Placement(key) == nil {
 		return Outcome{}, nil
 	}
 	d, err := s.decide(ctx, key)
 	if err != nil {
 		return Outcome{}, err
+	}
+	if publishes && d.Attempt != nil && d.Step != nil {
+		for _, w := range d.Step.Writes {
+			if w.Deleted {
+				s.inventory.Delete(w.Page)
+			} else {
+				s.inventory.Update(w.Page)
+			}
+		}
 	}
 	return OutcomeOf(d.subject, d.Attempt)
 }

@@ -320,7 +320,7 @@ func TestPublishedPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := s.outcome(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
+			o, err := s.outcome(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, false)
 			if got := len(o.published) > 0; got != tc.Published || err != nil {
 				t.Errorf("published %v, error %v", o.published, err)
 			}
@@ -345,5 +345,28 @@ func TestHardestHitFirst(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"ns/e", "ns/d", "ns/c", "ns/b", "ns/a", "ns/f"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestCompareCounts: of the Placements that a change moves, each sees where those before it went, as
+// in the controller.
+func TestCompareCounts(t *testing.T) {
+	objects := Objects{
+		fixture.Set("eu"), fixture.Binding("shop", "eu"), fixture.Cluster("c1").Set("eu").Label("gpu", "true").Obj(), fixture.Cluster("c2").Set("eu").Obj(),
+	}
+	for _, name := range []string{"p1", "p2", "p3", "p4"} {
+		pl := fixture.Placement("shop", name).Predicate(fixture.MatchLabel("gpu", "true")).Number(1).Obj()
+		pl.Spec.PrioritizerPolicy = v1alpha1.PrioritizerPolicy{Mode: v1alpha1.PrioritizerPolicyModeExact, Configurations: []v1alpha1.PrioritizerConfig{
+			{ScoreCoordinate: &v1alpha1.ScoreCoordinate{Type: v1alpha1.ScoreCoordinateTypeBuiltIn, BuiltIn: v1alpha1.PrioritizerBalance}},
+		}}
+		objects = append(objects, pl, fixture.Page("shop", name+"-decision-1").Of(name).OwnedBy(name).Lists("c1").Obj())
+	}
+	w, err := NewWhatIf(t.Context(), objects, labelled("c2", "gpu", "true"), noon, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.Compare(t.Context(), w.Placements(), nil)
+	if err != nil || len(c.Changes) != 2 {
+		t.Errorf("%d Placements move, want half of 4: %v", len(c.Changes), err)
 	}
 }
