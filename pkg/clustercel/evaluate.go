@@ -93,14 +93,15 @@ type clusterValue struct {
 }
 
 func scoresFunction(self, name ref.Val) ref.Val {
-	value, isCluster := self.(*clusterValue)
+	_, isCluster := self.(*clusterValue)
 	resource, isString := name.Value().(string)
 	if !isCluster || !isString {
 		return types.MaybeNoSuchOverloadErr(self)
 	}
 	object := scoresOf(self, name)
 	if object == nil {
-		return types.NewErr("AddOnPlacementScore %s/%s not found", value.cluster.Name, resource)
+		// Reasons are counted, so that they do not have the name of the cluster.
+		return types.NewErr("the cluster has no AddOnPlacementScore %s", resource)
 	}
 	scores := make([]any, len(object.Status.Scores))
 	for i, s := range object.Status.Scores {

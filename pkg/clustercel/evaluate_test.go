@@ -62,7 +62,7 @@ func TestExpression(t *testing.T) {
 		"claims":                      {expression: `managedCluster.status.clusterClaims.exists(c, c.name == "region" && c.value.startsWith("us-"))`, want: true},
 		"scores":                      {expression: `managedCluster.scores("demo").filter(s, s.name == "gpu").all(s, s.value < 0)`, want: true},
 		"scores are a list":           {expression: `managedCluster.scores("demo").size() == 2`, want: true},
-		"no such scores":              {expression: `managedCluster.scores("other").size() == 0`, wantErr: "AddOnPlacementScore east-1/other not found"},
+		"no such scores":              {expression: `managedCluster.scores("other").size() == 0`, wantErr: "the cluster has no AddOnPlacementScore other"},
 		"scores of something else":    {expression: `{"metadata": dyn({"name": "east-1"})}.scores("demo").size() == 2`, wantErr: "no such overload"},
 		"JSON":                        {expression: `managedCluster.metadata.annotations.info.parseJSON().zones.exists(z, z == "b")`, want: true},
 		"no JSON":                     {expression: `"{".parseJSON() == {}`, wantErr: "parsing JSON"},
