@@ -145,6 +145,9 @@ func (e *Explainer) changed(ctx context.Context, q *Question, before simulator.O
 	if err != nil {
 		return Result{Failure: err}
 	}
+	if q.Template != nil {
+		before = before.AsPublished()
+	}
 	_, result.Undecided = simulator.SelectedBy(a)
 	result.Change = new(simulator.Compare(q.Key(), before, after))
 	return result

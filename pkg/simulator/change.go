@@ -133,6 +133,9 @@ func compare(ctx context.Context, before, after *Simulator, keys []types.Namespa
 		if err != nil {
 			return nil, err
 		}
+		if isEdited(before.inventory.Placement(key), after.inventory.Placement(key)) {
+			was = was.AsPublished()
+		}
 		is, err := after.outcome(ctx, key, false)
 		if err != nil {
 			return nil, err
@@ -152,6 +155,11 @@ func compare(ctx context.Context, before, after *Simulator, keys []types.Namespa
 	}
 	c.Sort()
 	return c, nil
+}
+
+// isEdited reports whether a change edits a Placement.
+func isEdited(before, after *v1alpha1.Placement) bool {
+	return before != nil && after != nil && (!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !maps.Equal(before.Annotations, after.Annotations))
 }
 
 // Compared is the effect of a change on one Placement.
@@ -218,8 +226,18 @@ type Outcome struct {
 	// clusters are the decided ones, published those on pages; sorted, without duplicates.
 	clusters, published []string
 	held, needsApproval bool
-	pages               map[string]*v1alpha1.PlacementDecision
-	conditions          Conditions
+	// pages are the decided ones, found those on the hub.
+	pages, found map[string]*v1alpha1.PlacementDecision
+	conditions   Conditions
+}
+
+// AsPublished returns the outcome with what is published, if anything is, instead of what is
+// decided. An edit of a Placement is compared with it: it supersedes the Placement's own change.
+func (o Outcome) AsPublished() Outcome {
+	if len(o.found) > 0 {
+		o.clusters, o.pages = o.published, o.found
+	}
+	return o
 }
 
 // outcome decides a Placement. If publishes is true, the decisions that follow see its pages.
@@ -249,7 +267,7 @@ func OutcomeOf(subject *framework.Subject, a *scheduler.Attempt) (Outcome, error
 	for _, page := range subject.OwnPages() {
 		o.pages[page.Name] = page
 	}
-	o.published = clustersOn(o.pages)
+	o.published, o.found = clustersOn(o.pages), maps.Clone(o.pages)
 	if a != nil {
 		o.held, o.needsApproval = a.Outcome == plan.Held, a.NeedsApproval()
 		for _, c := range a.Conditions() {

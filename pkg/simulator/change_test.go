@@ -370,3 +370,24 @@ func TestCompareCounts(t *testing.T) {
 		t.Errorf("%d Placements move, want half of 4: %v", len(c.Changes), err)
 	}
 }
+
+// TestCompareEdited: an edit of a Placement is compared with what is published, because it ends the
+// Placement's own change.
+func TestCompareEdited(t *testing.T) {
+	objects := shop()
+	w, err := NewWhatIf(t.Context(), objects[:len(objects)-1], []Edit{{Kind: EditNumber, Placement: "shop/web", Number: new(int32(1))}}, noon, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects = append(objects[:len(objects)-1], fixture.Page("shop", "web-decision-1").Of("web").OwnedBy("web").Lists("c2").Obj())
+	held, err := NewWhatIf(t.Context(), objects, []Edit{{Kind: EditNumber, Placement: "shop/web", Number: new(int32(1))}}, noon, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w, want := range map[*WhatIf]int{w: 1, held: 0} {
+		c, err := w.Compare(t.Context(), w.Placements(), nil)
+		if err != nil || c.Summary.Removed != want || len(c.Changes) > 0 && c.Changes[0].Before != 2 {
+			t.Errorf("%d removed, want %d: %+v, %v", c.Summary.Removed, want, c, err)
+		}
+	}
+}
