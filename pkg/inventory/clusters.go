@@ -54,6 +54,10 @@ func taintsText(old, object *v1alpha1.ManagedCluster) string {
 		text = "drained"
 	case old.Drained() && !object.Drained():
 		text = "undrained"
+	case object.Unavailable() && !old.Unavailable():
+		return "unavailable"
+	case old.Unavailable() && !object.Unavailable():
+		return "available again"
 	default:
 		return text
 	}

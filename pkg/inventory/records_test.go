@@ -82,6 +82,7 @@ func TestRecordsAndPoliciesAffectPlacements(t *testing.T) {
 	explained.Annotations = map[string]string{berthv1alpha1.EditedByAnnotation: "2026-01-01T12:00:00Z ann", berthv1alpha1.CommentAnnotation: "disk broken"}
 	drained := c1().Taint(v1alpha1.DrainTaint, "", v1alpha1.TaintEffectNoSelect).Obj()
 	drained.Annotations = map[string]string{berthv1alpha1.CommentAnnotation: "kernel upgrade"}
+	unreachable := c1().Taint(v1alpha1.ManagedClusterTaintUnreachable, "", v1alpha1.TaintEffectNoSelect).Obj()
 	undrained := c1().Obj()
 	undrained.Annotations = drained.Annotations
 	pinned := plainWith("u")
@@ -137,6 +138,8 @@ func TestRecordsAndPoliciesAffectPlacements(t *testing.T) {
 		"a cluster goes":           {delete: c1().Obj(), want: seesS1, wantCause: "ManagedCluster c1: deleted"},
 		"a cluster is drained":     {update: drained, want: seesS1, wantCause: "ManagedCluster c1: drained (kernel upgrade)"},
 		"a cluster is undrained":   {before: drained, update: undrained, want: seesS1, wantCause: "ManagedCluster c1: undrained"},
+		"a cluster is unavailable": {update: unreachable, want: seesS1, wantCause: "ManagedCluster c1: unavailable"},
+		"a cluster is back":        {before: unreachable, update: c1().Obj(), want: seesS1, wantCause: "ManagedCluster c1: available again"},
 		"a cluster's taints":       {update: c1().Taint("u", "", v1alpha1.TaintEffectNoSelect).Obj(), want: seesS1, wantCause: "ManagedCluster c1: taints"},
 		"a binding goes":           {delete: fixture.Binding("n", "s1"), want: allOfN, wantCause: "ManagedClusterSetBinding s1: deleted"},
 		"a set goes":               {delete: fixture.Set("s1"), want: allOfN, wantCause: "ManagedClusterSet s1: deleted"},
