@@ -157,7 +157,7 @@ func (in StateInput) States() []State {
 	case misconfigured:
 		add(StateMisconfigured, MistakeText(satisfied.Message), satisfied.LastTransitionTime.Time)
 	case satisfied.Status == metav1.ConditionFalse && !leftAlone && !enough:
-		add(StateShort, satisfied.Message, satisfied.LastTransitionTime.Time)
+		add(StateShort, satisfied.Message, in.lastLoss(satisfied.LastTransitionTime.Time))
 	}
 	in.addChange(add)
 	if enough && !leftAlone && len(states) == 0 {
@@ -205,6 +205,17 @@ func (in StateInput) leftAlone(add func(StateName, string, time.Time)) bool {
 
 func undecided(pl *v1alpha1.Placement, satisfied metav1.Condition) bool {
 	return satisfied.Type == "" || satisfied.ObservedGeneration != 0 && satisfied.ObservedGeneration != pl.Generation
+}
+
+// lastLoss returns when a Placement that is short last lost more clusters than it got, if that was
+// after it became short.
+func (in StateInput) lastLoss(short time.Time) time.Time {
+	for _, record := range slices.Backward(in.History) {
+		if at := Began(record); record.Status.Phase == berthv1alpha1.PhasePublished && record.Spec.RemovedCount > record.Spec.AddedCount && at.After(short) {
+			return at
+		}
+	}
+	return short
 }
 
 // hasEnough reports whether a Placement that is not satisfied has all clusters that it asks for and

@@ -34,6 +34,10 @@ func TestStates(t *testing.T) {
 	leaving := History{{
 		Spec: berthv1alpha1.PlacementChangeSpec{RemovedCount: 2}, Status: berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhaseHeld},
 	}}
+	lost := History{{
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: fixture.At(9)}, Spec: berthv1alpha1.PlacementChangeSpec{AddedCount: 1, RemovedCount: 2},
+		Status: berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhasePublished},
+	}}
 	limited := condition(v1alpha1.PlacementConditionDecisionProgressing, "False", v1alpha1.ReasonMinAvailable)
 	progressing := History{{
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: fixture.At(9)}, Status: berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhaseProgressing},
@@ -56,6 +60,7 @@ func TestStates(t *testing.T) {
 		"new":                {want: "[undecided]", message: "The controller has not decided the newest spec yet.", since: -1},
 		"edited":             {conditions: []metav1.Condition{old}, want: "[undecided]", message: "The controller has not decided the newest spec yet.", since: -1},
 		"short":              {conditions: []metav1.Condition{short}, want: "[short]", message: v1alpha1.ReasonNotAllDecisionsScheduled, since: 7},
+		"short, lost more":   {conditions: []metav1.Condition{short}, history: lost, want: "[short]", message: v1alpha1.ReasonNotAllDecisionsScheduled, since: 9},
 		"wrong":              {conditions: []metav1.Condition{wrong}, want: "[misconfigured]", message: "Predicate: spec.predicates[0] is a mistake", since: 7},
 		"held":               {conditions: []metav1.Condition{satisfied, held}, want: "[held satisfied]", message: v1alpha1.ReasonHeld, since: 7},
 		"short and held":     {conditions: []metav1.Condition{short, held}, want: "[short held]", message: v1alpha1.ReasonNotAllDecisionsScheduled, since: 7},
