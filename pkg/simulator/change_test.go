@@ -348,8 +348,8 @@ func TestHardestHitFirst(t *testing.T) {
 	}
 }
 
-// TestCompareCounts: of the Placements that a change moves, each sees where those before it went, as
-// in the controller.
+// TestCompareCounts: of the Placements that a change moves, each sees where those before it went,
+// as in the controller.
 func TestCompareCounts(t *testing.T) {
 	objects := Objects{
 		fixture.Set("eu"), fixture.Binding("shop", "eu"), fixture.Cluster("c1").Set("eu").Label("gpu", "true").Obj(), fixture.Cluster("c2").Set("eu").Obj(),
