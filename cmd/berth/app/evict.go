@@ -83,18 +83,15 @@ func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
 	return awaitEviction(ctx, hub, created.(*berthv1alpha1.PlacementEviction), before, cmd.OutOrStdout())
 }
 
-// wayBack is how to select the evicted cluster again. before is the revision that had it; 0 if that
-// is not known.
-func wayBack(e *berthv1alpha1.PlacementEviction, before int64) string {
-	text := fmt.Sprintf("To go back:\n  kubectl delete placementeviction %s -n %s\n", e.Name, e.Namespace)
-	if before == 0 {
-		return text
+// sayWayBack says how to select the evicted cluster again. before is the revision that had it; 0 if
+// that is not known.
+func sayWayBack(out io.Writer, e *berthv1alpha1.PlacementEviction, before int64) error {
+	if err := say(out, "To go back:\n  kubectl delete placementeviction %s -n %s\n", e.Name, e.Namespace); err != nil || before == 0 {
+		return err
 	}
 	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}
-	for _, r := range []actions.Request{{Verb: actions.Pin, Placement: key, Revision: before}, {Verb: actions.Unpin, Placement: key}} {
-		text += "  " + r.Command() + "\n"
-	}
-	return text
+	pin, unpin := actions.Request{Verb: actions.Pin, Placement: key, Revision: before}, actions.Request{Verb: actions.Unpin, Placement: key}
+	return say(out, "  %s\n  %s\n", pin.Command(), unpin.Command())
 }
 
 // awaitEviction prints what the eviction waits for, after each change, until it is executed, and
@@ -110,7 +107,8 @@ func awaitEviction(ctx context.Context, hub client.Client, e *berthv1alpha1.Plac
 		case err != nil:
 			return fmt.Errorf("%s is not valid: %w", name, err)
 		case done:
-			return say(out, "%s executed\n%s", name, wayBack(e, before))
+			say(out, "%s executed\n", name)
+			return sayWayBack(out, e, before)
 		case waits == "" && time.Since(began) > actions.Patience:
 			return fmt.Errorf("waiting for the controller: %s was created, but the controller has not reported it after %s: it may not run", name, actions.Patience)
 		case waits != shown:
