@@ -223,7 +223,7 @@ func TestNewProfilesRefuses(t *testing.T) {
 		},
 		"arguments that the plugin refuses": {
 			file: "- {}\n- {name: b, pluginConfig: [{name: sort}, {name: foo, args: {length: 3}}]}",
-			want: `profiles[1].pluginConfig[1].args: decoding arguments: unknown field "length"`,
+			want: `profiles[1].pluginConfig[1].args: decoding arguments: unknown field "length"; possible arguments: size`,
 		},
 		"plugins that cannot be built": {
 			file: "- {plugins: {filter: {enabled: [{name: failing}, {name: misnamed}]}}}",
