@@ -66,6 +66,8 @@ var _ = Describe("evict", func() {
 		Expect(got.out).To(MatchRegexp(`^NAMESPACE +PLACEMENT +CHANGE +BEFORE +AFTER +ADDED +REMOVED +PAGES +CONDITIONS
 %s +web +Updated +1 +1 +1: \S+ +1: %s +1 `, t, first))
 		Expect(got.err).To(ContainSubstring("there is no terminal to ask on"))
+		// The way back names a revision, once that has a record.
+		Eventually(func() string { return run(ctx, "", "history", "web", "-n", string(t)).out }).Should(ContainSubstring("Published"))
 		got = evict("managedcluster/"+first, "--yes", "--exclude-for", "2h")
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(MatchRegexp(`(?s)placementeviction.berth.dev/web-\w+ created
