@@ -51,7 +51,7 @@ var _ = Describe("Messages that grow with the input", func() {
 		crowd := fixture.Placement(namespace, "crowd").Obj()
 		for i := range 100 {
 			page := &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: fmt.Sprintf("foreign-%03d", i), Labels: map[string]string{v1alpha1.PlacementLabel: crowd.Name},
+				Namespace: namespace, Name: fmt.Sprintf("foreign-%s-%03d", strings.Repeat("x", 100), i), Labels: map[string]string{v1alpha1.PlacementLabel: crowd.Name},
 				OwnerReferences: []metav1.OwnerReference{*owner},
 			}}
 			Expect(hub.Create(ctx, page)).To(Succeed())
