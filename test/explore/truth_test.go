@@ -99,7 +99,7 @@ func TestUndoToNothing(t *testing.T) {
 	b := newBrowser(t)
 	b.open(serve(t, small()))
 	b.wait(loaded)
-	eval[any](b, `window.fetch = async () => new Response(JSON.stringify({ question: 'Undo?', diff: { summary: { placements: 1, changed: 1, added: 0, removed: 2 }, changes: [{ placement: 'ns/web', operation: 'Updated', before: 2, after: 0, added: [], removed: ['a', 'b'] }] } }));
+	eval[any](b, `window.fetch = async () => new Response(JSON.stringify({ question: 'Undo?', diff: { summary: { placements: 1, changed: 1, added: 0, removed: 2 }, changes: [{ placement: 'ns/web', operation: 'Updated', before: 2, published: 2, after: 0, added: [], removed: ['a', 'b'] }] } }));
 		import('./actions.js').then(({ actionButtons }) => { document.body.append(actionButtons([{ verb: 'drain', command: 'c' }], { cluster: 'c1' })); document.querySelector('[data-key="act drain"]').click(); })`)
 	b.wait(`document.querySelector('dialog .buttons button:last-child:not(:disabled):not(.cancel)')`)
 	got := eval[string](b, `return [...document.querySelectorAll('dialog .buttons button')].map((e) => e.className).join() + ' ' + document.activeElement.className + ' ' + document.querySelector('dialog .bad').innerText`)
