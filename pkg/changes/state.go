@@ -118,6 +118,11 @@ func Urgency(states []State, n Numbers) float64 {
 	return urgency
 }
 
+// NeedsUser reports whether Placements of an urgency may need a user.
+func NeedsUser(urgency float64) bool {
+	return urgency < float64(slices.IndexFunc(StateTable, func(row StateRow) bool { return row.Severity == SeverityInfo }))
+}
+
 func shortUrgency(n Numbers) float64 {
 	available, wanted := float64(n.Selected-n.Unavailable), float64(n.Selected)
 	if n.Wanted != nil {

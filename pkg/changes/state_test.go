@@ -168,6 +168,9 @@ func TestUrgency(t *testing.T) {
 		if p.wanted == 0 {
 			wanted = nil
 		}
+		if severe := p.unavailable > 0 || p.states[0] != StateSatisfied; NeedsUser(Urgency(states, Numbers{Selected: int(p.selected), Unavailable: p.unavailable, Wanted: wanted})) != severe {
+			t.Errorf("%s needs a user: want %t", p.name, severe)
+		}
 		got := Urgency(states, Numbers{Selected: int(p.selected), Unavailable: p.unavailable, Wanted: wanted})
 		if got < before {
 			t.Errorf("%s has urgency %v, the one before it %v", p.name, got, before)

@@ -151,11 +151,10 @@ func (o *statusOptions) read(ctx context.Context, hub client.Client, namespace s
 		}
 	}
 	slices.SortStableFunc(statuses, func(a, b *placementStatus) int {
-		order := cmp.Compare(a.urgency(), b.urgency())
-		if row, _ := a.States[0].Row(); order == 0 && row.Severity != changes.SeverityInfo {
-			return b.Since.Compare(a.Since)
+		if order := cmp.Compare(a.urgency(), b.urgency()); order != 0 || !changes.NeedsUser(a.urgency()) {
+			return order
 		}
-		return order
+		return b.Since.Compare(a.Since)
 	})
 	return statuses, nil
 }

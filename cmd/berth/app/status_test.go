@@ -179,7 +179,12 @@ func TestUnavailableFirst(t *testing.T) {
 		stated("short", 1, "PlacementSatisfied=False NotAllDecisionsScheduled"), fixture.Cluster("rome1").Obj(),
 		fixture.Page("shop", "fine-decision-1").Of("fine").OwnedBy("fine").Lists("rome1", "rome1").Obj(),
 		fixture.Page("shop", "dark-decision-1").Of("dark").OwnedBy("dark").Lists("paris1", "paris2").Obj(),
-		fixture.Page("shop", "forged").Of("fine").Lists("paris1").Obj(),
+		// A cluster is on two pages while it changes its page.
+		fixture.Page("shop", "dark-decision-2").Of("dark").OwnedBy("dark").Lists("paris1").Obj(),
+		fixture.Page("shop", "forged").Of("fine").ControlledBy("Other", "o").Lists("paris1").Obj(),
+	}
+	for _, object := range objects[:3] {
+		object.SetUID(types.UID("shop/" + object.GetName()))
 	}
 	for _, name := range []string{"paris1", "paris2"} {
 		objects = append(objects, fixture.Cluster(name).Taint(v1alpha1.ManagedClusterTaintUnreachable, "", v1alpha1.TaintEffectNoSelect).Obj())

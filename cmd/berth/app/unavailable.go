@@ -7,10 +7,11 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
 // readUnavailable returns the unavailable clusters, sorted, and sets those of each Placement. It
@@ -32,20 +33,15 @@ func readUnavailable(ctx context.Context, hub client.Reader, statuses []*placeme
 		return nil, nil
 	}
 	slices.Sort(names)
-	var pages v1alpha1.PlacementDecisionList
-	if err := hub.List(ctx, &pages); apierrors.IsForbidden(err) {
+	pages, err := actions.ReadPages(ctx, hub)
+	if apierrors.IsForbidden(err) {
 		return names, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("reading the pages: %w", err)
+		return nil, err
 	}
 	published := map[string][]string{}
-	for i := range pages.Items {
-		page := &pages.Items[i]
-		owner := metav1.GetControllerOf(page)
-		if owner == nil || owner.Kind != "Placement" {
-			continue
-		}
-		key := page.Namespace + "/" + owner.Name
+	for _, page := range pages {
+		key := page.Namespace + "/" + page.PlacementName()
 		for _, d := range page.Status.Decisions {
 			if _, unavailable := slices.BinarySearch(names, d.ClusterName); unavailable {
 				published[key] = append(published[key], d.ClusterName)
@@ -53,8 +49,7 @@ func readUnavailable(ctx context.Context, hub client.Reader, statuses []*placeme
 		}
 	}
 	for _, s := range statuses {
-		s.Unavailable = published[s.Placement]
-		slices.Sort(s.Unavailable)
+		s.Unavailable = changes.Sorted(published[s.Placement])
 	}
 	return names, nil
 }
