@@ -81,9 +81,8 @@ type Prepared struct {
 	// to which undo or pin leads, with a preview. number is numberOfClusters then; nil without it.
 	published, wanted []string
 	number            *int32
-	// most is the larger of the numbers of clusters before and after the change in progress, which
-	// may publish more meanwhile; the number of published ones if there is none.
-	most int
+	// least is the number of clusters below which AllowFewer is needed.
+	least int
 }
 
 // Do writes what was prepared. It returns the written object. Undo and Pin must pass Check first.

@@ -104,9 +104,11 @@ func (p *Prepared) readRevisions(ctx context.Context, hub client.Client) (*v1alp
 		return nil, nil, err
 	}
 	p.published, err = publishedClusters(ctx, hub, pl)
-	p.published, p.most = changes.Sorted(p.published), len(p.published)
+	p.published = changes.Sorted(p.published)
+	p.least = len(p.published)
 	if open := history.Open(); open != nil && open.Status.Phase == berthv1alpha1.PhaseProgressing {
-		p.most = int(open.Spec.Clusters + max(0, open.Spec.RemovedCount-open.Spec.AddedCount))
+		// It may publish more than before and after it.
+		p.least = min(p.least, int(open.Spec.Clusters+max(0, open.Spec.RemovedCount-open.Spec.AddedCount)))
 	}
 	return pl, history, err
 }
@@ -187,12 +189,12 @@ func revisionToUndo(history changes.History, pl *v1alpha1.Placement, published [
 	return before.Spec.Revision, nil
 }
 
-// PublishedRevision returns the newest Published revision with the published clusters; 0 if there
-// is none, or it cannot be read.
-func PublishedRevision(ctx context.Context, hub client.Client, key client.ObjectKey) int64 {
+// RevisionToPin returns the newest Published revision with the published clusters; 0 if there is
+// none, it cannot be read, or the Placement is pinned already.
+func RevisionToPin(ctx context.Context, hub client.Client, key client.ObjectKey) int64 {
 	p := Prepared{Request: Request{Placement: key}}
-	_, history, err := p.readRevisions(ctx, hub)
-	if err != nil {
+	pl, history, err := p.readRevisions(ctx, hub)
+	if err != nil || pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation] != "" {
 		return 0
 	}
 	return publishedRevision(history, p.published)
@@ -245,7 +247,7 @@ func (p *Prepared) Check(ctx context.Context, preview Preview) error {
 		return fmt.Errorf("%s is refused: Placement %s would not have the clusters of revision %d but %d of its %d%s%s",
 			p.Verb, p.Placement, p.Revision, len(p.wanted)-len(missing), len(p.wanted), p.difference(ctx, preview, missing, more), hint)
 	}
-	if len(selected) < min(len(p.published), p.most) && !p.AllowFewer {
+	if len(selected) < p.least && !p.AllowFewer {
 		return fmt.Errorf("%s is refused: Placement %s would have %d clusters, and %d are published; --allow-fewer permits that",
 			p.Verb, p.Placement, len(selected), len(p.published))
 	}

@@ -72,7 +72,7 @@ func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
 	if err := o.show(cmd, hub, action); err != nil {
 		return err
 	}
-	before := actions.PublishedRevision(ctx, hub, key)
+	before := actions.RevisionToPin(ctx, hub, key)
 	created, err := o.do(cmd, action)
 	if err != nil {
 		return err
@@ -84,14 +84,14 @@ func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
 }
 
 // sayWayBack says how to select the evicted cluster again. before is the revision that had it; 0 if
-// that is not known.
+// that is not known, or the Placement is pinned.
 func sayWayBack(out io.Writer, e *berthv1alpha1.PlacementEviction, before int64) error {
-	if err := say(out, "To go back:\n  kubectl delete placementeviction %s -n %s\n", e.Name, e.Namespace); err != nil || before == 0 {
-		return err
+	if before == 0 {
+		return say(out, "To permit the cluster again earlier: kubectl delete placementeviction %s -n %s\n", e.Name, e.Namespace)
 	}
 	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}
 	pin, unpin := actions.Request{Verb: actions.Pin, Placement: key, Revision: before}, actions.Request{Verb: actions.Unpin, Placement: key}
-	return say(out, "  %s\n  %s\n", pin.Command(), unpin.Command())
+	return say(out, "To go back:\n  kubectl delete placementeviction %s -n %s\n  %s\n  %s\n", e.Name, e.Namespace, pin.Command(), unpin.Command())
 }
 
 // awaitEviction prints what the eviction waits for, after each change, until it is executed, and
