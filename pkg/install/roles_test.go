@@ -1,6 +1,11 @@
 package install
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
 
 func TestRoleFor(t *testing.T) {
 	for _, tc := range []struct{ verb, group, resource, want string }{
@@ -16,6 +21,25 @@ func TestRoleFor(t *testing.T) {
 	} {
 		if got := RoleFor(tc.verb, tc.group, tc.resource); got != tc.want {
 			t.Errorf("%s %s: %q, want %q", tc.verb, tc.resource, got, tc.want)
+		}
+	}
+}
+
+// TestEditorsRead: the role for editing has all that the one for viewing has.
+func TestEditorsRead(t *testing.T) {
+	named := func(name string) rbacv1.ClusterRole {
+		return roles()[slices.IndexFunc(roles(), func(role rbacv1.ClusterRole) bool { return role.Name == name })]
+	}
+	editor := named("berth-editor")
+	for _, seen := range named("berth-viewer").Rules {
+		for _, resource := range seen.Resources {
+			for _, verb := range seen.Verbs {
+				if !slices.ContainsFunc(editor.Rules, func(rule rbacv1.PolicyRule) bool {
+					return slices.Contains(rule.APIGroups, seen.APIGroups[0]) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
+				}) {
+					t.Errorf("an editor may not %s %s", verb, resource)
+				}
+			}
 		}
 	}
 }

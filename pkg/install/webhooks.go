@@ -182,17 +182,18 @@ func (w *warning) HandleWarningHeaderWithContext(_ context.Context, _ int, _, te
 func probePlacement(namespace string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupName + "/v1beta1", "kind": "Placement",
-		"metadata": map[string]any{"name": "probe", "namespace": namespace}, "spec": map[string]any{},
+		"metadata": map[string]any{"generateName": "probe-", "namespace": namespace}, "spec": map[string]any{},
 	}}
 }
 
 // AwaitAdmissionPolicies waits until the API server has read the policies, the schema of Placements
 // and the kinds of the parameters. It takes some seconds after each start; until then, some edits
-// pass unseen, and others are refused. A Placement may be created in the namespace.
+// pass unseen, and others are refused. If something else on the hub refuses a Placement in the
+// namespace, it does not wait for the policy that records editors.
 func AwaitAdmissionPolicies(ctx context.Context, config *rest.Config, namespace string) error {
 	// Policies that mutate are read apart from the others, and those in the order of their files.
 	err := awaitAnswer(ctx, config, probePlacement(namespace), func(created *unstructured.Unstructured, err error) bool {
-		return err == nil && created.GetAnnotations()[berthv1alpha1.EditedByAnnotation] != ""
+		return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || err == nil && created.GetAnnotations()[berthv1alpha1.EditedByAnnotation] != ""
 	})
 	if err == nil {
 		err = awaitWarning(ctx, config, "probe.berth", "can be no namespace")

@@ -44,6 +44,8 @@ var _ = Describe("The samples of the local hub", func() {
 		memory := client.RawPatch(types.MergePatchType, []byte(`{"status":{"allocatable":{"memory":"200M"}}}`))
 		Expect(running.client.Status().Patch(ctx, newCluster("cluster1"), memory)).To(Succeed())
 		Expect(running.client.Delete(ctx, newCluster("cluster3"))).To(Succeed())
+		By("storing a Placement of the name that a start could ask about")
+		Expect(running.client.Create(ctx, newPlacement("default", "probe"))).To(Succeed())
 		Eventually(running.Terminate(), stopTimeout).Should(gexec.Exit(0))
 
 		running = up(dataDir, "--samples")
