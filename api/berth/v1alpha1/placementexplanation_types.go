@@ -465,10 +465,10 @@ type PrioritizerWeight struct {
 
 // ClusterVerdict is why one cluster was, or was not, selected.
 type ClusterVerdict struct {
-	// cluster is its name.
+	// cluster is the name of the cluster.
 	Cluster string `json:"cluster"`
 
-	// selected is true if it was selected.
+	// selected is true if the cluster was selected.
 	// +optional
 	Selected bool `json:"selected"`
 

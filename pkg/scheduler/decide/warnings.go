@@ -209,8 +209,8 @@ func duplicatePrioritizers(policy *v1alpha1.PrioritizerPolicy) (warnings []strin
 	return warnings
 }
 
-// missingScores warns about each AddOnPlacementScore that no candidate has, or that some lack and
-// come first thereby.
+// missingScores warns about each AddOnPlacementScore that no candidate has, and about one with a
+// negative weight that some candidates lack.
 func missingScores(snapshot *framework.Snapshot, policy *v1alpha1.PrioritizerPolicy, fleet *compared) (warnings []string) {
 	for i, c := range policy.Configurations {
 		if c.ScoreCoordinate == nil || c.ScoreCoordinate.Type == v1alpha1.ScoreCoordinateTypeBuiltIn || c.ScoreCoordinate.AddOn == nil || !weighs(c) {
