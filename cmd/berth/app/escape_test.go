@@ -59,14 +59,14 @@ func TestTableEscapesCells(t *testing.T) {
 	}
 }
 
-// FuzzEscape: nothing that is written controls the terminal, and what was JSON or YAML stays the
-// same.
 // maxKey is the length of the longest key of an API object, that of a label with a prefix. A YAML
 // parser reads keys of at most 1,024 characters.
 const maxKey = 317
 
+// FuzzEscape: nothing that is written controls the terminal, and what was JSON or YAML stays the
+// same.
 func FuzzEscape(f *testing.F) {
-	for _, text := range []string{hostile, "", "plain", "\xff\xfe", "\U000e0020", "a: b\n- c", "\u2028", `\u202e`} {
+	for _, text := range []string{hostile, "", "plain", "\xff\xfe", "\U000e0020", "a: b\n- c", "\u2028", `\u202e`, "\u2000", "b\n\n"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

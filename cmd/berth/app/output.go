@@ -65,6 +65,7 @@ func checkOutput(output string, more ...string) error {
 // printObject prints an object in one of the structured formats.
 func printObject(out io.Writer, format string, object any) error {
 	text, err := json.MarshalIndent(object, "", "  ")
+	text = append(text, '\n')
 	if err == nil && format == "yaml" {
 		text, err = yamlOf(text)
 	}
@@ -72,7 +73,7 @@ func printObject(out io.Writer, format string, object any) error {
 		return err
 	}
 	if format == "json" || format == "yaml" {
-		_, err = out.Write(append(bytes.TrimSpace(text), '\n'))
+		_, err = out.Write(text)
 		return err
 	}
 	content := map[string]any{}
