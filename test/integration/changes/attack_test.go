@@ -37,9 +37,9 @@ var _ = Describe("An author whose Placement is suspended", Ordered, func() {
 		// A controller for cluster taints would write timeAdded.
 		now := metav1.Now()
 		tainted := fixture.Cluster(clusters[0]).Obj()
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(tainted), tainted)).To(Succeed())
-		tainted.Spec.Taints = []v1alpha1.Taint{{Key: "team", Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: now}}
-		Expect(hub.Update(ctx, tainted)).To(Succeed())
+		testhub.Edit(ctx, hub, tainted, func(tainted *v1alpha1.ManagedCluster) {
+			tainted.Spec.Taints = []v1alpha1.Taint{{Key: "team", Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: now}}
+		})
 		careful := policy(ctx, ns, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
 		Eventually(statusOf(ctx, careful)).Should(HavePrefix("1 "))
 		author = hub.Author(ctx, ns)

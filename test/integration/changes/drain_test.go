@@ -83,11 +83,10 @@ var _ = Describe("A drain of a cluster that many Placements have", Ordered, func
 			// A new watch begins with what exists.
 			Eventually(pages.ResultChan()).WithContext(ctx).Should(Receive())
 		}
-		cluster := &v1alpha1.ManagedCluster{}
-		Expect(hub.Get(ctx, client.ObjectKey{Name: drained}, cluster)).To(Succeed())
-		cluster.Spec.Taints = append(cluster.Spec.Taints, v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect})
 		began := time.Now()
-		Expect(hub.Update(ctx, cluster)).To(Succeed())
+		testhub.Edit(ctx, hub, fixture.Cluster(drained).Obj(), func(cluster *v1alpha1.ManagedCluster) {
+			cluster.Spec.Taints = append(cluster.Spec.Taints, v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect})
+		})
 		w.follow(ctx, pages, drained)
 		fmt.Printf("\nobserved: drain, policies %t: %d Placements had the cluster, %d page writes, at least %d of %d clusters listed, %.1f s\n",
 			policies, had, w.writes, w.fewest, drainedNumber, time.Since(began).Seconds())

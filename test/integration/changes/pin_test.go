@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -36,9 +35,9 @@ var _ = Describe("A pinned Placement", Ordered, func() {
 		Expect(hub.Create(ctx, web)).To(Succeed())
 		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published"))
 		before = listed(ctx, ns)
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(web), web)).To(Succeed())
-		web.Spec = fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
-		Expect(hub.Update(ctx, web)).To(Succeed())
+		testhub.Edit(ctx, hub, web, func(web *v1alpha1.Placement) {
+			web.Spec = fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
+		})
 		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published, 2 Published"))
 		after = listed(ctx, ns)
 		Expect(after).NotTo(Equal(before))

@@ -66,9 +66,9 @@ var _ = Describe("The status of a DisruptionPolicy", Ordered, func() {
 		Eventually(statusOf(ctx, all)).Should(Equal("1 True PlacementsSelected"))
 
 		By("changing the policy")
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(named), named)).To(Succeed())
-		named.Spec.Placements = []string{"d"}
-		Expect(hub.Update(ctx, named)).To(Succeed())
+		testhub.Edit(ctx, hub, named, func(named *berthv1alpha1.DisruptionPolicy) {
+			named.Spec.Placements = []string{"d"}
+		})
 		Eventually(statusOf(ctx, named)).Should(Equal("1 True PlacementsSelected"))
 	})
 

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -58,9 +57,9 @@ var _ = Describe("A readiness source", Ordered, func() {
 		for _, name := range old {
 			report(ctx, ns, name, "web", "true")
 		}
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
-		pl.Spec = fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
-		Expect(hub.Update(ctx, pl)).To(Succeed())
+		testhub.Edit(ctx, hub, pl, func(pl *v1alpha1.Placement) {
+			pl.Spec = fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
+		})
 		for i := range 2 {
 			// Added, and not ready.
 			Eventually(listed).WithContext(ctx).WithArguments(ns).Should(HaveLen(3))

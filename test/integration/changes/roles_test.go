@@ -85,9 +85,9 @@ var _ = Describe("config/readiness", Ordered, func() {
 			}
 			deploy(ns + "-0")
 			deploy(ns + "-2")
-			Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
-			pl.Spec = fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
-			Expect(hub.Update(ctx, pl)).To(Succeed())
+			testhub.Edit(ctx, hub, pl, func(pl *v1alpha1.Placement) {
+				pl.Spec = fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
+			})
 			Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).
 				Should(ContainSubstring("waiting for " + ns + "-1 (" + source + ": no object matches)"))
 			Expect(listed(ctx, ns)).To(Equal([]string{ns + "-0", ns + "-1", ns + "-2"}))

@@ -37,9 +37,9 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(pages.Stop)
 
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
-		pl.Spec = fixture.Placement(ns, "web").Number(6).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
-		Expect(hub.Update(ctx, pl)).To(Succeed())
+		testhub.Edit(ctx, hub, pl, func(pl *v1alpha1.Placement) {
+			pl.Spec = fixture.Placement(ns, "web").Number(6).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
+		})
 		sizes := map[int]bool{}
 		for remaining := old; len(remaining) > 0; {
 			var event watch.Event
@@ -83,9 +83,9 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 		Eventually(listed).WithContext(ctx).WithArguments(ns).ShouldNot(BeEmpty())
 		before := len(listed(ctx, ns))
 		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published"))
-		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
-		pl.Spec.Predicates = fixture.Placement(ns, "web").Predicate(fixture.MatchLabel("tier", "none")).Obj().Spec.Predicates
-		Expect(hub.Update(ctx, pl)).To(Succeed())
+		testhub.Edit(ctx, hub, pl, func(pl *v1alpha1.Placement) {
+			pl.Spec.Predicates = fixture.Placement(ns, "web").Predicate(fixture.MatchLabel("tier", "none")).Obj().Spec.Predicates
+		})
 		Eventually(ctx, testhub.Condition).WithArguments(hub, pl, v1alpha1.PlacementConditionDecisionProgressing).Should(HavePrefix("False MinAvailable: "))
 		Expect(listed(ctx, ns)).To(HaveLen((before + 1) / 2))
 		record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-2"}}
