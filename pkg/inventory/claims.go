@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"slices"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -13,9 +15,11 @@ type claim struct {
 	// External edits of pages do not count: with them, a user who can write pages could take the
 	// capacity of others.
 	listed framework.Bitset
-	// writing are clusters that are being published, each acquired in the table of names. Each
-	// counts as a decision until a page lists it.
+	// writing are other clusters that are being published, each acquired in the table of names.
 	writing framework.Bitset
+	// unlabelled are clusters on pages without label of which the Placement is the controller. As
+	// in Open Cluster Management each counts as a decision, of which the Placement does not know.
+	unlabelled framework.Bitset
 	// written are clusters on pages that Berth writes or wrote, each acquired in the table of
 	// names. The Placement has them until the whole decision is published, or a page was read that
 	// does not list them, because the response of a write can be lost. They are known only if
@@ -25,6 +29,11 @@ type claim struct {
 	// is true while it is published in steps. A Placement that is not decided makes no change.
 	target, leaving framework.Bitset
 	progressing     bool
+}
+
+// decisions returns the clusters on which a claim counts as a decision.
+func (c *claim) decisions() framework.Bitset {
+	return c.listed.Clone().Or(c.writing).Or(c.unlabelled)
 }
 
 // has returns the clusters that the Placement has, for those that depend on it.
@@ -71,8 +80,8 @@ func (inv *Inventory) StoreClaim(subject *framework.Subject, clusters []string) 
 	inv.claim(subject.Key(), clusters, subject)
 }
 
-// Claim counts a decision on each of the clusters that no page of the Placement lists yet. It
-// replaces the Placement's earlier claim. The claim to a cluster ends when a page lists it.
+// Claim counts a decision on each of the clusters that are not published yet. It replaces the
+// Placement's earlier claim. The claim to a cluster ends when it is published.
 func (inv *Inventory) Claim(key Key, clusters []string) {
 	inv.claim(key, clusters, nil)
 }
@@ -83,25 +92,21 @@ func (inv *Inventory) claim(key Key, clusters []string, subject *framework.Subje
 		if p := inv.placements[key]; subject != nil && (p == nil || p.object.UID != subject.Placement.UID) {
 			return
 		}
-		var writing, written []string
-		listed := inv.pages.listedBy(key)
-		for _, name := range clusters {
-			if i, known := inv.names.index[name]; !known || !listed.Has(i) {
-				writing = append(writing, name)
-			} else if inv.dependsOnClaim(key) { // listed by another writer
-				written = append(written, name)
-			}
+		var listed framework.Bitset
+		if c := inv.claims[key]; c != nil {
+			listed = c.listed
 		}
-		if len(written) > 0 {
-			inv.dispatch(Input{Kind: InputLanded, Placement: key, Clusters: written}, e)
-		}
+		writing := slices.DeleteFunc(slices.Clone(clusters), func(name string) bool {
+			i, known := inv.names.index[name]
+			return known && listed.Has(i)
+		})
 		if !inv.isWriting(key, writing) {
 			inv.dispatch(Input{Kind: InputReserved, Placement: key, Clusters: writing}, e)
 		}
 	})
 }
 
-// isWriting reports whether exactly these clusters are being published, and on no page.
+// isWriting reports whether exactly these clusters are being published.
 func (inv *Inventory) isWriting(placement Key, clusters []string) bool {
 	next := inv.names.acquireAll(clusters)
 	defer inv.names.releaseAll(next)
@@ -112,31 +117,32 @@ func (inv *Inventory) isWriting(placement Key, clusters []string) bool {
 	return writing.Covers(next) && next.Covers(writing)
 }
 
-// setWriting replaces the clusters that are being published and that no page lists.
+// setWriting replaces the clusters that are being published.
 func (inv *Inventory) setWriting(placement Key, clusters []string) {
-	c, next := inv.claimOf(placement), inv.names.acquireAll(clusters)
-	for i := range c.writing.Without(next).All {
-		inv.count(i, -1)
-	}
-	for i := range next.Without(c.writing).All {
-		inv.count(i, 1)
-	}
-	inv.names.releaseAll(c.writing)
-	c.writing = next
+	c := inv.claimOf(placement)
+	counted, before := c.decisions(), c.writing
+	c.writing = inv.names.acquireAll(clusters)
+	inv.recount(c, counted)
+	inv.names.releaseAll(before)
 	inv.claimChanged(placement)
 }
 
-// endWriting ends the claim to a cluster that a page lists now.
-func (inv *Inventory) endWriting(placement Key, i int) {
-	c := inv.claims[placement]
-	if c == nil || !c.writing.Has(i) {
-		return
+// recount counts the decisions of a claim, each cluster once, instead of those that were counted.
+func (inv *Inventory) recount(c *claim, counted framework.Bitset) {
+	next := c.decisions()
+	for i := range counted.Without(next).All {
+		inv.count(i, -1)
 	}
-	inv.addWritten(placement, i)
-	inv.count(i, -1)
-	c.writing.Unset(i)
-	inv.names.release(i)
-	inv.claimChanged(placement)
+	for i := range next.Without(counted).All {
+		inv.count(i, 1)
+	}
+}
+
+// setUnlabelled replaces the clusters on pages without label.
+func (inv *Inventory) setUnlabelled(c *claim, listed framework.Bitset) {
+	counted := c.decisions()
+	c.unlabelled = listed
+	inv.recount(c, counted)
 }
 
 // addWritten stores that a cluster may be on a page, if decisions can depend on that.
@@ -184,11 +190,19 @@ func (inv *Inventory) endWritten(c *claim) {
 	c.written = nil
 }
 
-// setListed replaces the clusters of the last published decision.
+// setListed replaces the clusters of the last published decision, which are not being published any
+// more.
 func (inv *Inventory) setListed(c *claim, clusters []string) {
-	next := inv.names.acquireAll(clusters)
-	inv.names.releaseAll(c.listed)
-	c.listed = next
+	counted, before := c.decisions(), c.listed
+	c.listed = inv.names.acquireAll(clusters)
+	for i := range c.listed.All {
+		if c.writing.Has(i) {
+			c.writing.Unset(i)
+			inv.names.release(i)
+		}
+	}
+	inv.recount(c, counted)
+	inv.names.releaseAll(before)
 }
 
 // updateTarget reads the open change of a Placement again.

@@ -43,7 +43,9 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 	}
 	if p := inv.placements[key]; p != nil {
 		inv.forgetPublished(p)
+		inv.setUnlabelled(p.claim, nil)
 		inv.removePlacement(p)
+		inv.countPages(key, 1)
 	}
 	inv.setWriting(key, nil)
 	e.affected.add(key)

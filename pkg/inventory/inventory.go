@@ -75,9 +75,12 @@ type Inventory struct {
 	pages   pageTable
 	records recordTable
 	// claims are what Placements have: of those that exist, and of those with a claim without an
-	// object. counts are the decisions on their pages, and those that are being published.
+	// object. counts are the decisions that these have published or are publishing, and those on
+	// the pages of no Placement. unread are Placements whose last published decision may not be
+	// read yet.
 	claims map[Key]*claim
 	counts decisionCounts
+	unread map[Key]struct{}
 	// disruptionPolicies are by namespace, then name.
 	disruptionPolicies nested[string, string, *disruptionPolicy]
 	evictions          byOwner[*berthv1alpha1.PlacementEviction]
@@ -114,6 +117,7 @@ func New(options Options) *Inventory {
 		readers:            nested[string, readsKey, *readerGroup]{},
 		pages:              newPageTable(),
 		claims:             map[Key]*claim{},
+		unread:             map[Key]struct{}{},
 		records:            newRecordTable(),
 		disruptionPolicies: nested[string, string, *disruptionPolicy]{},
 		evictions:          newByOwner[*berthv1alpha1.PlacementEviction](),
@@ -297,6 +301,7 @@ func (inv *Inventory) View() (*framework.Fleet, []*framework.ClusterSet) {
 
 // freeze returns the part of a Snapshot that all Placements share.
 func (inv *Inventory) freeze() *framework.Fleet {
+	inv.readUnread()
 	if inv.fleet != nil {
 		return inv.fleet
 	}
@@ -330,18 +335,12 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	}
 	inv.addPolicies(s, p)
 	for _, page := range inv.pages.of(p) {
-		if s.Pages = append(s.Pages, page.object); page.object.IsLabelledFor(p.key.Name) {
-			for _, i := range page.indexes {
-				s.Entries[i]++
-			}
-		}
+		s.Pages = append(s.Pages, page.object)
 	}
 	s.Evictions = inv.evictionsOf(p)
-	for i := range p.claim.writing.All {
-		s.Entries[i]++
-	}
-	for i := range s.Entries {
-		s.Counted = s.Counted.Set(i)
+	s.Counted = p.claim.listed.Clone().Or(p.claim.writing)
+	for i := range s.Counted.All {
+		s.Entries[i] = 1
 	}
 	s.Incumbents, s.Leaving = p.claim.incumbents(), p.claim.leaving
 	if h := inv.holdings.byPlacement[p.key]; h != nil {

@@ -93,7 +93,20 @@ func (inv *Inventory) setLast(p *placement, last *framework.Published) {
 		names = last.Names
 	}
 	inv.setListed(p.claim, names)
-	p.last = last
+	if p.last = last; last == nil {
+		inv.unread[p.key] = struct{}{}
+	}
+}
+
+// readUnread loads what the Placements have published that have not said it yet, so that it counts
+// as their decisions.
+func (inv *Inventory) readUnread() {
+	for _, key := range sortedPlacements(inv.unread) {
+		if p := inv.placements[key]; p != nil {
+			inv.loadLast(p)
+		}
+	}
+	clear(inv.unread)
 }
 
 // delegates reports whether other writers own the pages of a Placement: from the time when

@@ -195,15 +195,50 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 		i := inv.names.acquire(d.ClusterName)
 		p.indexes = append(p.indexes, i)
 		inv.pages.byIndex.set(i, p, struct{}{})
-		if !p.deleting {
-			inv.count(i, 1)
-			inv.endWriting(p.owner, i)
-		}
 	}
 	inv.pages.set(name, p.owner, p)
+	inv.countPage(p, 1)
 	inv.setTaken(p, true)
 	if inv.pagesChanged(p.owner) {
 		e.affected.add(p.owner)
+	}
+}
+
+// countPage counts what a page of no Placement lists as decisions, n = 1, or no more, n = -1. Of a
+// Placement, its claim counts, so that other writers of its pages cannot change that.
+func (inv *Inventory) countPage(p *page, n int32) {
+	switch {
+	case p.deleting:
+	case inv.placements[p.owner] == nil:
+		for _, i := range p.indexes {
+			inv.count(i, n)
+		}
+	case !p.isLabelled():
+		inv.countUnlabelled(p.owner)
+	}
+}
+
+// isLabelled reports whether a page has the label of its owner.
+func (p *page) isLabelled() bool { return p.object.IsLabelledFor(p.owner.Name) }
+
+// countUnlabelled counts what the pages without label of a Placement list.
+func (inv *Inventory) countUnlabelled(owner Key) {
+	var listed framework.Bitset
+	for _, p := range inv.pages.byPlacement[owner] {
+		if !p.deleting && !p.isLabelled() {
+			for _, i := range p.indexes {
+				listed = listed.Set(i)
+			}
+		}
+	}
+	inv.setUnlabelled(inv.claimOf(owner), listed)
+}
+
+// countPages counts the pages of a Placement that exists no more, n = 1, or that was created,
+// n = -1.
+func (inv *Inventory) countPages(owner Key, n int32) {
+	for _, p := range inv.pages.byPlacement[owner] {
+		inv.countPage(p, n)
 	}
 }
 
@@ -247,14 +282,12 @@ func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, e *event) {
 }
 
 func (inv *Inventory) removePage(p *page, e *event) {
+	inv.pages.remove(nameOf(p.object), p.owner)
+	inv.countPage(p, -1)
 	for _, i := range p.indexes {
-		if !p.deleting {
-			inv.count(i, -1)
-		}
 		inv.pages.byIndex.remove(i, p)
 		inv.names.release(i)
 	}
-	inv.pages.remove(nameOf(p.object), p.owner)
 	inv.setTaken(p, false)
 	if inv.pagesChanged(p.owner) {
 		e.affected.add(p.owner)
@@ -262,7 +295,7 @@ func (inv *Inventory) removePage(p *page, e *event) {
 }
 
 // Published returns the queue annotation of a Placement's pages, empty without one, and how many
-// clusters Berth published last; after a restart, how many the pages list. kept are fewer if a
+// clusters Berth published last; until that is known, how many the pages list. kept are fewer if a
 // change in progress ends with fewer. Only pages that this Placement (same UID) controls count,
 // because any user who can write pages can write other ones.
 func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int) {
@@ -285,7 +318,10 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int
 			listed = listed.Set(i)
 		}
 	}
-	if p.last != nil && !p.last.FromPages {
+	if inv.started {
+		inv.loadLast(p)
+	}
+	if p.last != nil {
 		listed = p.claim.listed
 	}
 	kept = listed.Len()

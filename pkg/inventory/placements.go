@@ -160,7 +160,9 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	inv.addObject(object)
 	e.changed = "created"
 	p, delegated := &placement{key: key, object: object, claim: inv.claimOf(key)}, delegates(old, object)
-	if old != nil {
+	if old == nil {
+		inv.countPages(key, -1)
+	} else {
 		e.changed = edited(old.object, object)
 		if old.object.UID == object.UID {
 			p.last, p.delegated, p.before = old.last, old.delegated, old.before
@@ -172,7 +174,12 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 		inv.removePlacement(old)
 	}
 	inv.updateReads(p)
-	inv.placements[key] = p
+	if inv.placements[key] = p; p.last == nil {
+		inv.unread[key] = struct{}{}
+	}
+	if old == nil {
+		inv.countUnlabelled(key)
+	}
 	inv.updateTarget(key)
 	inv.setDelegated(p, delegated)
 	inv.byNamespace.set(key.Namespace, key, p)
@@ -202,6 +209,7 @@ func specBefore(old *placement, object *v1alpha1.Placement) *framework.SpecBefor
 func (inv *Inventory) removePlacement(p *placement) {
 	inv.setReaders(p, false)
 	delete(inv.placements, p.key)
+	delete(inv.unread, p.key)
 	inv.byNamespace.remove(p.key.Namespace, p.key)
 }
 

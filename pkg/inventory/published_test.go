@@ -93,6 +93,37 @@ func TestPublishedWhileProgressing(t *testing.T) {
 	}
 }
 
+// TestPublishedDamaged: what was published counts, also while other writers have damaged the pages,
+// and after a restart as the records say.
+func TestPublishedDamaged(t *testing.T) {
+	key := inventory.Key{Namespace: "n", Name: "plain"}
+	for name, restarts := range map[string]bool{"while a controller runs": false, "while none runs": true} {
+		t.Run(name, func(t *testing.T) {
+			page := quoting("plain-decision-1", "", "a", "b")
+			page.OwnerReferences[0].UID, page.Annotations = "u", map[string]string{berthv1alpha1.RevisionAnnotation: "1"}
+			damaged := page.DeepCopy()
+			damaged.Status.Decisions = damaged.Status.Decisions[1:]
+			r := changes.NewRecord(plainWith("u"), 1, 1, changes.NewChange(nil, []string{"a", "b"}))
+			r.Status.Phase = berthv1alpha1.PhasePublished
+			inv := inventory.New(inventory.Options{})
+			objects := []client.Object{plainWith("u"), r, page}
+			if restarts {
+				objects[2] = damaged
+			}
+			for _, object := range objects {
+				inv.Update(object)
+			}
+			inv.Started()
+			if inv.Subject(key); !restarts {
+				inv.Update(damaged)
+			}
+			if _, clusters, kept := inv.Published(key); clusters != 2 || kept != 2 {
+				t.Errorf("%d clusters are published and %d kept, want 2", clusters, kept)
+			}
+		})
+	}
+}
+
 // TestRecordedQueue: the queue is that of the newest Published record.
 func TestRecordedQueue(t *testing.T) {
 	of := func(uid types.UID, revision int64, phase berthv1alpha1.ChangePhase, queue string) *berthv1alpha1.PlacementChange {

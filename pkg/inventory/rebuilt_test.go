@@ -124,6 +124,8 @@ func described(inv *Inventory) map[string]any {
 	}
 	for _, key := range inv.Placements() {
 		inv.setLast(inv.placements[key], nil)
+	}
+	for _, key := range inv.Placements() {
 		s := inv.Snapshot(key, fixture.Now, nil)
 		one := map[string]any{
 			"placement": s.Subject.Placement, "pages": s.Subject.Pages, "records": s.Subject.Records, "policies": s.Subject.DisruptionPolicies,
@@ -266,7 +268,7 @@ func TestInvalidSetsHaveNoMembers(t *testing.T) {
 	}
 }
 
-// TestReservationsEnd: reservations count until pages list the clusters, or the Placement is
+// TestReservationsEnd: reservations count until the clusters are published, or the Placement is
 // deleted; then no name is left.
 func TestReservationsEnd(t *testing.T) {
 	key := Key{Namespace: "n", Name: "p"}
@@ -274,10 +276,10 @@ func TestReservationsEnd(t *testing.T) {
 		"unreserved": func(inv *Inventory) { inv.Claim(key, nil) },
 		"replaced":   func(inv *Inventory) { inv.Claim(key, nil) },
 		"deleted":    func(inv *Inventory) { inv.Delete(fixture.Placement("n", "p").Obj()) },
-		"listed, deleted": func(inv *Inventory) {
-			page := fixture.Page("n", "p-decision-1").Of("p").Lists("c1", "c2").Obj()
-			inv.Update(page)
-			inv.Delete(page)
+		"published, removed": func(inv *Inventory) {
+			for _, names := range [][]string{{"c1", "c2"}, nil} {
+				inv.SetPublished(inv.Subject(key), &framework.Published{Names: names})
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,16 +12,19 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
 // watched is the Placement whose Snapshots the tests read.
 var watched = inventory.Key{Namespace: "n", Name: "watched"}
 
-// balanced is an inventory of clusters c0, c1 and so on.
+// balanced is an inventory of clusters c0, c1 and so on, and of the Placements watched, p and q.
 func balanced(clusters int) *inventory.Inventory {
 	inv := inventory.New(inventory.Options{})
-	inv.Update(fixture.Placement(watched.Namespace, watched.Name).Obj())
+	for _, name := range []string{watched.Name, "p", "q"} {
+		inv.Update(fixture.Placement(watched.Namespace, name).Obj())
+	}
 	for i := range clusters {
 		inv.Update(fixture.Cluster(fmt.Sprintf("c%d", i)).Obj())
 	}
@@ -38,6 +41,11 @@ func counts(inv *inventory.Inventory) map[string]int32 {
 		}
 	}
 	return got
+}
+
+// publish publishes a decision.
+func publish(inv *inventory.Inventory, placement inventory.Key, clusters ...string) {
+	inv.SetPublished(inv.Subject(placement), &framework.Published{Names: slices.Sorted(slices.Values(clusters))})
 }
 
 func TestReserve(t *testing.T) {
@@ -66,21 +74,25 @@ func TestReserve(t *testing.T) {
 			inv.Claim(p, []string{"c0", "c1"})
 			inv.AssumePage(page("c0"), false)
 			inv.Claim(p, nil)
-		}, map[string]int32{"c0": 1}},
+		}, map[string]int32{}},
 		"the watch shows one": {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0"}); inv.Update(page("c0")) }, map[string]int32{"c0": 1}},
 		"shown, and gone again": {func(inv *inventory.Inventory) {
 			inv.Claim(p, []string{"c0"})
 			inv.Update(page("c0"))
 			inv.Delete(page("c0"))
-		}, map[string]int32{}},
-		"shown before":                 {func(inv *inventory.Inventory) { inv.Update(page("c0")); inv.Claim(p, []string{"c0", "c1"}) }, map[string]int32{"c0": 1, "c1": 1}},
-		"another's page shows nothing": {func(inv *inventory.Inventory) { inv.Claim(q, []string{"c0"}); inv.Update(page("c0")) }, map[string]int32{"c0": 2}},
-		"an unfinished page shows it": {func(inv *inventory.Inventory) {
-			inv.Claim(p, []string{"c0"})
-			inv.Update(fixture.Page("n", "p-decision-1").OwnedBy("p").Lists("c0").Obj())
 		}, map[string]int32{"c0": 1}},
+		"published":            {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0", "c1"}); publish(inv, p, "c0") }, map[string]int32{"c0": 1, "c1": 1}},
+		"published before":     {func(inv *inventory.Inventory) { publish(inv, p, "c0"); inv.Claim(p, []string{"c0", "c1"}) }, map[string]int32{"c0": 1, "c1": 1}},
+		"published by another": {func(inv *inventory.Inventory) { inv.Claim(q, []string{"c0"}); publish(inv, p, "c0") }, map[string]int32{"c0": 2}},
+		"a page is damaged": {func(inv *inventory.Inventory) {
+			publish(inv, p, "c0")
+			inv.Update(page("c1"))
+		}, map[string]int32{"c0": 1}},
+		"a page without label": {func(inv *inventory.Inventory) {
+			inv.Claim(p, []string{"c0"})
+			inv.Update(fixture.Page("n", "p-decision-1").OwnedBy("p").Lists("c0", "c1").Obj())
+		}, map[string]int32{"c0": 1, "c1": 1}},
 		"the Placement is deleted": {func(inv *inventory.Inventory) {
-			inv.Update(fixture.Placement("n", "p").Obj())
 			inv.Claim(p, []string{"c0"})
 			inv.Delete(fixture.Placement("n", "p").Obj())
 		}, map[string]int32{}},
@@ -107,46 +119,53 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestCountsAreRecomputable: after any sequence of events the counts equal the decisions on pages
-// plus the reserved ones.
+// TestCountsAreRecomputable: after any sequence of events each Placement counts once on each cluster
+// that it has published or is publishing, or that a page without label lists. Pages of no Placement
+// count, too.
 func TestCountsAreRecomputable(t *testing.T) {
 	names := []string{"c0", "c1", "c2", "c3", "stray"}
 	someNames := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, len(names), rapid.ID[string])
-	somePlacement := rapid.SampledFrom([]string{"p", "q", "watched"})
+	somePlacement := rapid.SampledFrom([]string{"p", "q"})
 	rapid.Check(t, func(t *rapid.T) {
 		inv, version := balanced(4), 0
-		pages, reserved := map[string]*v1alpha1.PlacementDecision{}, map[string]map[string]bool{}
-		// shown are the names on a Placement's pages.
-		shown := func(placement string) map[string]bool {
-			all := map[string]bool{}
-			for _, page := range pages {
-				for _, d := range page.Status.Decisions {
-					all[d.ClusterName] = all[d.ClusterName] || page.Labels[v1alpha1.PlacementLabel] == placement
-				}
-			}
-			return all
+		pages, exists := map[string]*v1alpha1.PlacementDecision{}, map[string]bool{"p": true, "q": true}
+		reserved, published := map[string][]string{}, map[string][]string{}
+		// others removes the published clusters from the reserved ones.
+		others := func(placement string) {
+			reserved[placement] = slices.DeleteFunc(reserved[placement], func(name string) bool { return slices.Contains(published[placement], name) })
+		}
+		keyOf := func(placement string) inventory.Key { return inventory.Key{Namespace: "n", Name: placement} }
+		for placement := range exists {
+			publish(inv, keyOf(placement))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"reserve": func(t *rapid.T) {
-				placement, clusters := somePlacement.Draw(t, "placement"), someNames.Draw(t, "clusters")
-				inv.Claim(inventory.Key{Namespace: "n", Name: placement}, clusters)
-				reserved[placement] = map[string]bool{}
-				for _, c := range clusters {
-					if !shown(placement)[c] {
-						reserved[placement][c] = true
-					}
-				}
+				placement := somePlacement.Draw(t, "placement")
+				reserved[placement] = someNames.Draw(t, "clusters")
+				inv.Claim(keyOf(placement), reserved[placement])
+				others(placement)
 			},
 			"unreserve": func(t *rapid.T) {
 				placement := somePlacement.Draw(t, "placement")
-				inv.Claim(inventory.Key{Namespace: "n", Name: placement}, nil)
+				inv.Claim(keyOf(placement), nil)
 				delete(reserved, placement)
+			},
+			"publish": func(t *rapid.T) {
+				if placement := somePlacement.Draw(t, "placement"); exists[placement] {
+					names := someNames.Draw(t, "clusters")
+					publish(inv, keyOf(placement), names...)
+					published[placement] = names
+					others(placement)
+				}
 			},
 			"write": func(t *rapid.T) {
 				placement := somePlacement.Draw(t, "placement")
 				version++
 				page := fixture.Page("n", fmt.Sprintf("%s-%d", placement, rapid.IntRange(1, 2).Draw(t, "page"))).Version(fmt.Sprint(version)).Lists(someNames.Draw(t, "clusters")...)
-				written := page.Of(placement).Obj()
+				if page.OwnedBy(placement); rapid.Bool().Draw(t, "labelled") {
+					page.Of(placement)
+				}
+				written := page.Obj()
 				if old := pages[written.Name]; old != nil {
 					written.UID = old.UID
 				} else {
@@ -158,9 +177,6 @@ func TestCountsAreRecomputable(t *testing.T) {
 					inv.Update(written)
 				}
 				pages[written.Name] = written
-				for _, d := range written.Status.Decisions {
-					delete(reserved[placement], d.ClusterName)
-				}
 			},
 			"delete": func(t *rapid.T) {
 				if len(pages) == 0 {
@@ -174,11 +190,24 @@ func TestCountsAreRecomputable(t *testing.T) {
 				}
 				delete(pages, name)
 			},
-			"forget a Placement": func(t *rapid.T) {
-				placement := rapid.SampledFrom([]string{"p", "q"}).Draw(t, "placement")
+			"delete or create a Placement": func(t *rapid.T) {
+				placement := somePlacement.Draw(t, "placement")
+				if exists[placement] = !exists[placement]; !exists[placement] {
+					inv.Delete(fixture.Placement("n", placement).Obj())
+					delete(reserved, placement)
+					delete(published, placement)
+					return
+				}
 				inv.Update(fixture.Placement("n", placement).Obj())
-				inv.Delete(fixture.Placement("n", placement).Obj())
-				delete(reserved, placement)
+				publish(inv, keyOf(placement), inv.Subject(keyOf(placement)).LastNames()...)
+				for _, page := range pages {
+					for _, d := range page.Status.Decisions {
+						if page.Labels[v1alpha1.PlacementLabel] == placement {
+							published[placement] = append(published[placement], d.ClusterName)
+						}
+					}
+				}
+				others(placement)
 			},
 			"a cluster goes": func(t *rapid.T) { inv.Delete(fixture.Cluster(rapid.SampledFrom(names).Draw(t, "cluster")).Obj()) },
 			"": func(t *rapid.T) {
@@ -186,14 +215,22 @@ func TestCountsAreRecomputable(t *testing.T) {
 					inv.Update(fixture.Cluster(name).Obj())
 				}
 				want := map[string]int32{}
-				for _, page := range pages {
-					for _, d := range page.Status.Decisions {
-						want[d.ClusterName]++
+				for _, placement := range []string{"p", "q"} {
+					has := slices.Concat(reserved[placement], published[placement])
+					for _, page := range pages {
+						for _, d := range page.Status.Decisions {
+							switch {
+							case page.PlacementName() != placement:
+							case !exists[placement]:
+								want[d.ClusterName]++
+							case !page.IsLabelledFor(placement):
+								has = append(has, d.ClusterName)
+							}
+						}
 					}
-				}
-				for _, clusters := range reserved {
-					for c := range clusters {
-						want[c]++
+					slices.Sort(has)
+					for _, name := range slices.Compact(has) {
+						want[name]++
 					}
 				}
 				if diff := cmp.Diff(want, counts(inv)); diff != "" {

@@ -69,5 +69,6 @@ func (inv *Inventory) skipSurvivors(e *event) {
 }
 
 func (inv *Inventory) settledFleet() *framework.SettledFleet {
+	inv.readUnread()
 	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.counts.current(), Changed: inv.counts.since}
 }

@@ -257,6 +257,9 @@ func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName, publi
 				s.inventory.Update(w.Page)
 			}
 		}
+		published := framework.PublishedOn(s.inventory.Subject(key).OwnPages())
+		published.Revision = d.Step.Revision
+		s.inventory.SetPublished(d.subject, published)
 	}
 	return OutcomeOf(d.subject, d.Attempt)
 }

@@ -225,9 +225,6 @@ func (w *world) checkStarts(ctx context.Context) {
 	if n := w.laws.pageWrites - before; n > 0 {
 		w.laws.breaks("law 3: %d pages are written after a start at rest", n)
 	}
-	if w.queues {
-		return // A start takes the quota that pages use from what they list.
-	}
 	damaged := w.damagePages(ctx, w.laws.isRecorded)
 	for _, name := range []string{"one", "two"} {
 		w.replicas[name].cancel()
@@ -254,10 +251,9 @@ func (l *laws) isRecorded(pl *v1alpha1.Placement, published []string) bool {
 	return last.Status.Phase == berthv1alpha1.PhasePublished && last.Spec.To == berthv1alpha1.Digest(published) && last.Spec.Revision == l.revision(pl.Name)
 }
 
-// damagePages deletes or edits a page of one Placement by hand for which may says that it can be
+// damagePages deletes or edits a page by hand of each Placement for which may says that it can be
 // restored, and returns the clusters on all of its pages before. Placements that an attempt would
-// move, because others have moved, are left out. While pages of two are damaged, Balance counts
-// what is left on them, so that one of the two may move.
+// move, because others have moved, are left out.
 func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement, published []string) bool) map[string]map[string]bool {
 	s, _, err := w.simulator(ctx)
 	if err != nil {
@@ -265,9 +261,7 @@ func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement
 		return nil
 	}
 	before := map[string]map[string]bool{}
-	all := w.decided(ctx)
-	for i := range all {
-		pl := all[(i+w.laws.pageWrites)%len(all)]
+	for _, pl := range w.decided(ctx) {
 		report, err := s.Decide(ctx, client.ObjectKeyFromObject(pl))
 		clusters, _ := w.laws.controlled(pl.Name)
 		published := slices.Sorted(maps.Keys(clusters))
@@ -284,7 +278,6 @@ func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement
 			err = w.hub.Status().Update(ctx, page)
 		}
 		w.say("page %s is damaged at rest: %v", page.Name, err)
-		break
 	}
 	return before
 }
