@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -132,7 +131,7 @@ func drawKey(t *rapid.T) inventory.Key {
 	return inventory.Key{Namespace: oneOf(t, "namespace", namespaceNames...), Name: oneOf(t, "placement", placementNames...)}
 }
 
-// reserve counts decisions that no page of the Placement shows.
+// reserve counts decisions that are not published yet.
 func (d *differential) reserve(t *rapid.T) {
 	key, clusters := drawKey(t), rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 3).Draw(t, "clusters")
 	d.inv.Claim(key, clusters)
@@ -141,21 +140,7 @@ func (d *differential) reserve(t *rapid.T) {
 		reserved[name] = true
 	}
 	d.reserved[key] = reserved
-	for _, o := range d.world.all() {
-		d.arrive(o)
-	}
 	d.check(t, nil)
-}
-
-// arrive ends the reservations for the decisions on a page, if the page still has them.
-func (d *differential) arrive(o client.Object) {
-	page, ok := o.(*v1alpha1.PlacementDecision)
-	if !ok || d.world.objects[idOf(o)] != o {
-		return
-	}
-	for _, decision := range page.Status.Decisions {
-		delete(d.reserved[ownerOf(page)], decision.ClusterName)
-	}
 }
 
 // owners returns the Placement of the current page, if there is one.
@@ -201,7 +186,6 @@ func (d *differential) deliver(t *rapid.T, e event) {
 func (d *differential) assume(t *rapid.T, e event, had []inventory.Key) {
 	page := e.object.(*v1alpha1.PlacementDecision)
 	d.inv.AssumePage(page, e.deleted)
-	d.arrive(page)
 	d.echoes = append(d.echoes, e)
 	d.check(t, append(had, ownerOf(page)))
 }
@@ -213,7 +197,6 @@ func (d *differential) feed(e event) []inventory.Key {
 		}
 		return d.inv.Delete(e.object)
 	}
-	d.arrive(e.object)
 	return d.inv.Update(e.object)
 }
 
@@ -230,25 +213,30 @@ func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 	for _, i := range drawOrder(t, len(all)) {
 		scratch.Update(all[i])
 	}
-	for key, clusters := range d.reserved {
-		scratch.Claim(key, slices.Collect(maps.Keys(clusters)))
-	}
 	if diff := cmp.Diff(scratch.Placements(), d.inv.Placements()); diff != "" {
 		t.Fatalf("Placements (-scratch +incremental):\n%s", diff)
 	}
 	fresh := newScheduler(t, true)
 	d.mirror.check(t, d.inv)
+	for _, key := range d.inv.Placements() {
+		want, got := scratch.Subject(key), d.inv.Subject(key)
+		// No attempt restores edited pages here: what they list now counts as published last.
+		if want.Last != nil {
+			d.inv.SetPublished(got, want.Last)
+		} else if got.Last != nil {
+			d.inv.SetPublished(got, framework.PublishedOn(nil))
+			scratch.SetPublished(want, framework.PublishedOn(nil))
+		}
+		for _, name := range scratch.Subject(key).LastNames() {
+			delete(d.reserved[key], name)
+		}
+	}
+	for key, clusters := range d.reserved {
+		scratch.Claim(key, slices.Collect(maps.Keys(clusters)))
+	}
 	after := map[inventory.Key]answer{}
 	for _, key := range d.inv.Placements() {
 		want, got := scratch.Snapshot(key, fixture.Now, nil), d.inv.Snapshot(key, fixture.Now, nil)
-		// No attempt restores edited pages here: what they list now counts as published last.
-		if last := want.Subject.Last; last != nil {
-			d.inv.SetPublished(got.Subject, last)
-		} else if got.Subject.Last != nil {
-			d.inv.SetPublished(got.Subject, framework.PublishedOn(nil))
-			scratch.SetPublished(want.Subject, framework.PublishedOn(nil))
-		}
-		want, got = scratch.Snapshot(key, fixture.Now, nil), d.inv.Snapshot(key, fixture.Now, nil)
 		if diff := cmp.Diff(viewOf(want), viewOf(got)); diff != "" {
 			t.Fatalf("snapshot of %s (-scratch +incremental):\n%s", key, diff)
 		}
