@@ -140,3 +140,64 @@ func TestRecordOfTheRestIsWhole(t *testing.T) {
 		t.Errorf("%v: added %v, removed %v", err, record.Spec.Added, record.Spec.Removed)
 	}
 }
+
+// TestRevokedBesideAnAttemptThatFails: a revoked cluster leaves at once, and the approved change in
+// progress goes on, also if the attempt fails, waits or decides nothing.
+func TestRevokedBesideAnAttemptThatFails(t *testing.T) {
+	ofOthers := func(d *desk, answer *framework.Status) func() {
+		r := d.more[0].(*picky)
+		r.of = func(p *framework.Proposal) *framework.Status {
+			if p.Kind == framework.RevokedRemoval {
+				return nil
+			}
+			return answer
+		}
+		return func() { r.of = nil }
+	}
+	for name, attempt := range map[string]func(d *desk){
+		"Reserve waits": func(d *desk) {
+			defer ofOthers(d, awaits)()
+			_, _ = d.try()
+		},
+		"Reserve fails": func(d *desk) {
+			defer ofOthers(d, fails)()
+			_, _ = d.try()
+		},
+		"Transition fails": func(d *desk) {
+			d.fore.ofTransition = fails
+			_, _ = d.try()
+			d.fore.ofTransition = nil
+		},
+		"PreScore fails": func(d *desk) {
+			d.preScorer.answer = fails
+			_, _ = d.try()
+			d.preScorer.answer = nil
+		},
+		"it must wait": func(d *desk) {
+			d.recordAfter(d.scheduler.RemoveRevoked(t.Context(), key.Namespace, d.snapshot))
+		},
+	} {
+		for _, revoked := range []string{"a", "c"} {
+			t.Run(name+", "+revoked, func(t *testing.T) {
+				d := approvedInProgress(t, nothing, &picky{bare: bare{"picky"}})
+				d.preScorer = &preScorer{bare: bare{"preScorer"}}
+				d.restart()
+				d.leaveSet(revoked)
+				attempt(d)
+				if d.keeps(revoked) > 0 {
+					t.Errorf("%s is still published", revoked)
+				}
+				if got := d.newest(); got == nil || got.Status.Phase != berthv1alpha1.PhaseProgressing || changes.ApprovalOf(got) == nil {
+					t.Errorf("the approved change does not go on: %s; change 2 is %s: %s", d.state(), d.phase("2"), d.records["p-2"].Status.Message)
+				}
+				for range 5 {
+					d.attemptUntilStable()
+					d.later(700)
+				}
+				if d.keeps("x", "y") != 2 || d.keeps("a", "b") > 0 {
+					t.Errorf("the approved change is not complete: %s", d.state())
+				}
+			})
+		}
+	}
+}

@@ -59,7 +59,7 @@ func TestConditionsOfAnEndedChange(t *testing.T) {
 			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
 		}, "False/Suspended: 0 of 1 added, 0 of 1 removed; suspended by DisruptionPolicy careful", map[string]string{
 			"edited, and misconfigured": "False/Undecided: " + stops, "misconfigured": "False/Undecided: " + stops, "policy missing": "False/Undecided: " + stops,
-			"not admitted": "False/Undecided: " + stops + "the queue is full", "lost its sets": "",
+			"not admitted": "False/Undecided: " + stops + "the queue is full", "lost its sets": "False/Undecided: 0 of 1 added, 3 of 3 removed; it does not go on: ",
 		}},
 	}
 	for state, from := range states {

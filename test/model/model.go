@@ -255,16 +255,32 @@ func (a *attempt) meanwhile(c, rest *change, outcome Outcome, holds map[string]t
 		}
 		answer, why := a.permit(alone)
 		if answer == Published {
-			a.publish(alone, alone.to)
-			a.result.Again = !a.decided || !slices.Equal(alone.to, a.target)
-			alone.forced = a.result.Again // Else it is the change to the target.
+			made, published := a.publishRemoval(alone, outcome)
+			return made, published, nil
 		}
-		if answer == Published || outcome == Undecided && !a.keepsOpen() {
+		if outcome == Undecided && !a.keepsOpen() {
 			// While nothing is decided, there is no other change to report.
 			return alone, answer, why
 		}
 	}
 	return c, outcome, holds
+}
+
+// publishRemoval publishes a permitted removal: while nothing is decided, as a step of the change
+// in progress, else as a change of its own.
+func (a *attempt) publishRemoval(alone *change, outcome Outcome) (*change, Outcome) {
+	if old := a.inProgress(); outcome == Undecided && old != nil {
+		if rest := a.towards(old, alone.removed); rest != nil {
+			a.result.Unrecorded = a.withoutForced(rest)
+			a.publish(rest, alone.to)
+			a.result.Again = true
+			return rest, Progressing
+		}
+	}
+	a.publish(alone, alone.to)
+	a.result.Again = !a.decided || !slices.Equal(alone.to, a.target)
+	alone.forced = a.result.Again // Else it is the change to the target.
+	return alone, Published
 }
 
 // rest is the rest of the change in progress, if it can go on instead of another one. Revoked
@@ -275,7 +291,7 @@ func (a *attempt) rest(c *change) *change {
 	if c == nil || old == nil || c.open == old || a.Denies == InReserve {
 		return nil
 	}
-	rest := a.towards(old)
+	rest := a.towards(old, nil)
 	if rest == nil {
 		return nil
 	}
@@ -291,10 +307,7 @@ func (a *attempt) rest(c *change) *change {
 	if answer, _ := a.permit(alone); answer != Published {
 		return rest
 	}
-	rest.to, rest.removed = minus(rest.to, lost), plus(rest.removed, lost)
-	rest.open, rest.resumed = nil, old
-	a.number(rest)
-	return rest
+	return a.towards(old, lost)
 }
 
 // keepsLeaving: a change keeps a cluster that the rest of the change in progress removes.

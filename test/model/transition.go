@@ -22,15 +22,22 @@ func (a *attempt) inProgress() *Record {
 	return nil
 }
 
-// towards returns the rest of a change in progress; nil if it is done or does not apply any more.
-func (a *attempt) towards(r *Record) *change {
+// towards returns the rest of a change in progress, without clusters that are removed beside it;
+// nil if it is done or does not apply any more.
+func (a *attempt) towards(r *Record, without []string) *change {
 	to := targetOf(r, a.Listed)
 	if a.Revision > r.Revision || digest(to) != r.To || digest(beforeOf(r, a.Listed)) != r.From || slices.Equal(to, a.Listed) {
 		return nil
 	}
-	return &change{
+	rest := &change{
 		from: a.Listed, to: to, added: minus(to, a.Listed), removed: minus(a.Listed, to), revision: r.Revision, open: r, approved: isApproved(r),
 	}
+	if beside := minus(without, rest.removed); len(beside) > 0 {
+		rest.to, rest.removed = minus(rest.to, beside), plus(rest.removed, beside)
+		rest.open, rest.resumed = nil, r
+		a.number(rest)
+	}
+	return rest
 }
 
 // transition publishes the part of a permitted change that may be published now. One that goes on

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/limits"
@@ -12,9 +13,9 @@ import (
 
 // removeForced proposes the removal of clusters that the Placement cannot keep alone, while the
 // whole change is pending or nothing could be decided: of all of them while the change is Waiting,
-// or only held by plugins that permit forced removals, else of revoked ones. It is a separate
-// change; the next attempt continues with the rest. If a plugin holds the removal, too, the
-// clusters stay.
+// or only held by plugins that permit forced removals, else of revoked ones. It is a step of the
+// change in progress, if the attempt leaves that as it is; else a separate change. The next attempt
+// continues with the rest. If a plugin holds the removal, too, the clusters stay.
 func (a *planner) removeForced(ctx context.Context) {
 	revoked := revokedClusters(a.Snapshot)
 	// Lost clusters do not wait for what is to replace them.
@@ -44,6 +45,8 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	p := m.Proposal
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	due := a.State.Requeue()
+	rest := a.restThatStays(removed)
+	p.KeepsReservation = rest != nil
 	v := alone.permitChange(ctx, m)
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
 	a.keepsReserved = a.keepsReserved || alone.keepsReserved
@@ -59,7 +62,11 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		a.setChange(a.Change, v)
 		return true
 	case Permitted:
-		a.publishRemoval(m, v)
+		if rest == nil {
+			a.publishRemoval(m, v)
+		} else {
+			a.publishBeside(ctx, rest, m, v)
+		}
 		return true
 	}
 	a.requeueAsFor(alone, v, due)
@@ -108,7 +115,27 @@ func (a *planner) requeueAsFor(alone *planner, v Verdict, before time.Time) {
 	}
 }
 
-// publishRemoval publishes a permitted removal.
+// restThatStays returns the rest of the change in progress without removed clusters; nil if the
+// attempt ends that, or there is none.
+func (a *planner) restThatStays(removed []string) *Move {
+	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
+	if open == nil || a.Supersedes(open) {
+		return nil
+	}
+	return a.restWithout(open, removed)
+}
+
+// publishBeside publishes a permitted removal as a step of the rest of the change in progress.
+func (a *planner) publishBeside(ctx context.Context, rest, m *Move, v Verdict) {
+	if !a.in.Dry {
+		a.recovered(Reserve(ctx, a.Profile, a.State, rest.Proposal, true))
+	}
+	a.setChange(rest, v)
+	a.step = &step{Transition: &framework.Transition{Removed: m.Removed}}
+	a.nextStep(ctx)
+}
+
+// publishRemoval publishes a permitted removal as a change of its own.
 func (a *planner) publishRemoval(m *Move, v Verdict) {
 	if a.Change != nil {
 		a.Deferred = &Deferred{a.Change, a.Verdict}

@@ -265,7 +265,7 @@ func (a *planner) remember() {
 	if states, policy, ok := a.TierStates(); ok {
 		a.Timers.Tiers, a.Timers.TiersOf = states, policy
 	}
-	if a.Outcome != Waiting && a.Outcome != Failed && !a.undecidedForNow() && !a.restGoesOn() {
+	if a.Outcome != Waiting && a.Outcome != Failed && !a.undecidedForNow() && (a.Outcome != Progressing || !a.isRest()) {
 		// The next removal starts a new measurement.
 		a.Timers.Change.RemovingSince, a.Timers.Forced.RemovingSince, a.Timers.Revoked.RemovingSince = time.Time{}, time.Time{}, time.Time{}
 	}
@@ -277,8 +277,9 @@ func (a *planner) remember() {
 	a.Held = a.held()
 }
 
-// restGoesOn reports whether the change in progress goes on although the target changed.
-func (p *Plan) restGoesOn() bool { return p.Outcome == Progressing && p.Deferred != nil }
+// isRest reports whether the change is the rest of the one in progress, which goes on although the
+// target changed, or nothing was decided.
+func (p *Plan) isRest() bool { return p.Target == nil || p.Change.Proposal != p.Target }
 
 // held returns which change is remembered as held.
 func (a *planner) held() HeldChange {

@@ -64,11 +64,11 @@ func (a *planner) nextStep(ctx context.Context) {
 		}
 		a.setChange(a.Change, v)
 		return
-	case a.Deferred != nil:
+	case a.isRest():
 		if t == nil {
 			t = &framework.Transition{Added: a.Change.Added, Removed: a.Change.Removed}
 		}
-		if a.Deferred.Digest != a.Change.Digest {
+		if a.Deferred != nil && a.Deferred.Digest != a.Change.Digest {
 			t.Why = strings.Trim(t.Why+"; "+a.Deferred.describe(), "; ")
 		}
 	case t == nil || len(t.Added) == len(a.Change.Added) && len(t.Removed) == len(a.Change.Removed):
@@ -103,19 +103,30 @@ func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	if open == nil || isSame(open, instead.Open) {
 		return nil
 	}
+	rest := a.restWithout(open, nil)
+	if rest == nil {
+		return nil
+	}
+	lost, revoked := changes.Minus(a.forcedRemovals(), rest.Removed), changes.Minus(revokedClusters(a.Snapshot), rest.Removed)
+	switch {
+	case len(lost) > len(revoked):
+		return nil
+	case len(lost) > 0 && a.permitRevoked(ctx, revoked) == Permitted:
+		return a.restWithout(open, revoked)
+	}
+	return rest
+}
+
+// restWithout returns the rest of an open change, without clusters that are removed beside it. It
+// returns nil if the published clusters are not between the start and the target of the change, are
+// the target, or are of a later change.
+func (a *planner) restWithout(open *berthv1alpha1.PlacementChange, removed []string) *Move {
 	p := a.proposeRemaining(open, nil)
 	if p == nil {
 		return nil
 	}
-	lost, revoked := changes.Minus(a.forcedRemovals(), p.Removed), changes.Minus(revokedClusters(a.Snapshot), p.Removed)
-	switch {
-	case len(lost) == 0:
-		return &Move{Proposal: p, Open: open}
-	case len(lost) > len(revoked):
-		return nil
-	}
-	if a.permitRevoked(ctx, revoked) == Permitted {
-		return &Move{Proposal: a.proposeRemaining(open, revoked), predecessor: open}
+	if beside := changes.Minus(removed, p.Removed); len(beside) > 0 {
+		return &Move{Proposal: a.proposeRemaining(open, beside), predecessor: open}
 	}
 	return &Move{Proposal: p, Open: open}
 }
@@ -197,8 +208,7 @@ func (a *planner) restBeside(ctx context.Context, rest *Move, instead *Deferred)
 }
 
 // proposeRemaining proposes the rest of an open change, without additions that no longer qualify,
-// and the removals beside it. It returns nil if the published clusters are not between the start
-// and the target of the change, are the target, or are of a later change.
+// and the removals beside it; see restWithout.
 func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange, beside []string) *framework.Proposal {
 	names := a.Snapshot.Subject.LastNames()
 	_, errBefore := changes.Before(open, names)

@@ -75,7 +75,7 @@ func satisfiedNow(a *scheduler.Attempt, target metav1.Condition, before []metav1
 	if a.Target != nil && a.DiffersFromTarget() {
 		target = satisfiedBeforeChange(a, target)
 	}
-	if a.Publication() == plan.ForcedOnly || a.Outcome == plan.Undecided && !framework.SaysUndecided(&target) {
+	if a.Publication() == plan.ForcedOnly || a.Failure != nil && !framework.SaysUndecided(&target) {
 		if c := meta.FindStatusCondition(before, target.Type); c != nil {
 			// After a restart it tells for which spec the published clusters were selected.
 			target.ObservedGeneration = generationIn(c)
