@@ -118,6 +118,32 @@ func TestInterruptedStepStaysBeside(t *testing.T) {
 	}
 }
 
+// TestInterruptedStepStaysBesideARevokedCluster: nor does the removal of a revoked cluster.
+func TestInterruptedStepStaysBesideARevokedCluster(t *testing.T) {
+	for name, then := range map[string]func(d *desk){
+		"Permit fails": func(d *desk) { d.y.answer, d.y.ofRevoked = fails, framework.NewStatus(framework.Success, "") },
+		"Permit waits": func(d *desk) { d.y.answer, d.y.ofRevoked = awaits, framework.NewStatus(framework.Success, "") },
+		"a plugin fails before the decision": func(d *desk) { d.preScorer.answer = fails },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := interruptedStep(t)
+			then(d)
+			d.leaveSet("c001")
+			for range 3 {
+				_, _ = d.try()
+				if listsAny(d, "c001") || !listsAny(d, "x", "y", "z") {
+					t.Errorf("the revoked cluster stays: %t; the one that came stays: %t", listsAny(d, "c001"), listsAny(d, "x", "y", "z"))
+				}
+			}
+			d.y.answer, d.preScorer.answer = nil, nil
+			d.attemptUntilStable()
+			if !listsAny(d, "x") || listsAny(d, "c000") {
+				t.Error("the change is not complete")
+			}
+		})
+	}
+}
+
 // TestLostStepStays: nor does an attempt that fails in Permit, if the response to the first page
 // was lost and the page could not be read at once.
 func TestLostStepStays(t *testing.T) {

@@ -82,7 +82,7 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 	plan := *a.Plan
 	plan.Decision = a.WithDeadline(deadline)
 	alone := &planner{Plan: &plan, in: a.in, edits: a.edits}
-	p := a.lastWithout(removed)
+	p := a.lastWithout(removed, a.arrived()...)
 	if revoked {
 		p.Kind = framework.RevokedRemoval
 	}
@@ -131,7 +131,7 @@ func (a *planner) publishBeside(ctx context.Context, rest, m *Move, v Verdict) {
 		a.recovered(Reserve(ctx, a.Profile, a.State, rest.Proposal, true))
 	}
 	a.setChange(rest, v)
-	a.step = &step{Transition: &framework.Transition{Removed: m.Removed}}
+	a.step = &step{Transition: &framework.Transition{Added: inBothLists(rest.Added, m.Added), Removed: m.Removed}}
 	a.nextStep(ctx)
 }
 
@@ -175,7 +175,7 @@ func (a *planner) withoutRecords() *framework.Proposal {
 	}
 	var forced []string
 	if a.Outcome == Progressing && a.Record() == nil {
-		forced = changes.Minus(a.Change.Removed, changes.Minus(a.Change.Removed, a.forcedRemovals()))
+		forced = inBothLists(a.Change.Removed, a.forcedRemovals())
 	}
 	switch p := a.lastWithout(forced); {
 	case len(forced) > 0:

@@ -327,16 +327,16 @@ func (a *planner) describeLeaving(names []string) []framework.Leaving {
 	return all
 }
 
-// lastWithout proposes the last published decision without some of its clusters. It keeps the
-// published scores.
-func (a *planner) lastWithout(without []string) *framework.Proposal {
+// lastWithout proposes the last published decision without some of its clusters, and with those
+// that pages list already. It keeps the published scores.
+func (a *planner) lastWithout(without []string, arrived ...string) *framework.Proposal {
 	last := a.Snapshot.Subject.Last
 	if last == nil {
 		last = &framework.Published{Digest: emptyDigest}
 	}
-	names := changes.Minus(last.Names, without)
+	names := changes.Sorted(slices.Concat(changes.Minus(last.Names, without), arrived))
 	p := &framework.Proposal{
-		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Kind: framework.ForcedRemoval,
+		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Added: arrived, Removed: without, Kind: framework.ForcedRemoval,
 		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.SelectedCluster, 0, len(names)),
 	}
 	if len(without) == 0 {
@@ -364,6 +364,19 @@ func (a *planner) lastWithout(without []string) *framework.Proposal {
 	}
 	slices.SortStableFunc(p.Selected, func(a, b framework.SelectedCluster) int { return cmp.Compare(b.Score, a.Score) })
 	return p
+}
+
+// arrived returns the clusters that an interrupted step has added, sorted: no attempt that makes
+// only a part of a change takes them back.
+func (a *planner) arrived() []string {
+	if !a.Timers.Interrupted {
+		return nil
+	}
+	listed, _ := framework.Listed(a.Snapshot.Subject.OwnPages())
+	return slices.DeleteFunc(changes.Minus(changes.Sorted(listed), a.Snapshot.Subject.LastNames()), func(name string) bool {
+		c := a.Snapshot.Cluster(name)
+		return c == nil || !a.Snapshot.IsUsable(c)
+	})
 }
 
 // republish publishes the last published decision again if its pages were edited or deleted

@@ -402,14 +402,16 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 }
 
 // bounded is a step without clusters that the change does not add or remove, and with the removals
-// that cannot wait, whatever plugins say.
+// that cannot wait, and the additions that have begun, whatever plugins say.
 func (a *planner) bounded(t *framework.Transition) *framework.Transition {
-	both := func(a, b []string) []string { return changes.Minus(a, changes.Minus(a, b)) }
-	step, forced := *t, both(a.Change.Removed, a.forcedRemovals())
-	step.Added = both(a.Change.Added, changes.Sorted(t.Added))
-	step.Removed = both(a.Change.Removed, changes.Sorted(slices.Concat(t.Removed, forced)))
+	step := *t
+	step.Added = inBothLists(a.Change.Added, changes.Sorted(slices.Concat(t.Added, a.arrived())))
+	step.Removed = inBothLists(a.Change.Removed, changes.Sorted(slices.Concat(t.Removed, a.forcedRemovals())))
 	return &step
 }
+
+// inBothLists returns the names that are in both sorted lists.
+func inBothLists(a, b []string) []string { return changes.Minus(a, changes.Minus(a, b)) }
 
 // inBoth returns the step that two plugins allow; nil allows everything.
 func inBoth(a, b *framework.Transition) *framework.Transition {
@@ -417,7 +419,7 @@ func inBoth(a, b *framework.Transition) *framework.Transition {
 		return cmp.Or(a, b)
 	}
 	both := &framework.Transition{
-		Added: changes.Minus(a.Added, changes.Minus(a.Added, b.Added)), Removed: changes.Minus(a.Removed, changes.Minus(a.Removed, b.Removed)),
+		Added: inBothLists(a.Added, b.Added), Removed: inBothLists(a.Removed, b.Removed),
 		Paused: a.Paused, Approvable: a.Approvable, Why: a.Why, ProgressDeadline: cmp.Or(a.ProgressDeadline, b.ProgressDeadline),
 		AwaitsReadiness: a.AwaitsReadiness || b.AwaitsReadiness,
 	}
