@@ -121,8 +121,8 @@ func TestInterruptedStepStaysBeside(t *testing.T) {
 // TestInterruptedStepStaysBesideARevokedCluster: nor does the removal of a revoked cluster.
 func TestInterruptedStepStaysBesideARevokedCluster(t *testing.T) {
 	for name, then := range map[string]func(d *desk){
-		"Permit fails": func(d *desk) { d.y.answer, d.y.ofRevoked = fails, framework.NewStatus(framework.Success, "") },
-		"Permit waits": func(d *desk) { d.y.answer, d.y.ofRevoked = awaits, framework.NewStatus(framework.Success, "") },
+		"Permit fails":                       func(d *desk) { d.y.answer, d.y.ofRevoked = fails, framework.NewStatus(framework.Success, "") },
+		"Permit waits":                       func(d *desk) { d.y.answer, d.y.ofRevoked = awaits, framework.NewStatus(framework.Success, "") },
 		"a plugin fails before the decision": func(d *desk) { d.preScorer.answer = fails },
 	} {
 		t.Run(name, func(t *testing.T) {

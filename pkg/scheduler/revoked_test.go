@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -95,4 +96,51 @@ func TestSlowRemovalsAreCharged(t *testing.T) {
 		s.RemoveRevoked(context.Background(), key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	}
 	wants(true)
+}
+
+// TestHeldRevokedRemovalHasARecord: a removal of revoked clusters that BlastRadius holds can be
+// approved, also if the change to the target is denied, or was rejected.
+func TestHeldRevokedRemovalHasARecord(t *testing.T) {
+	for name, end := range map[string]func(d *desk){
+		"nothing was decided": func(d *desk) { d.pin("no") },
+		"is denied by x: no": func(d *desk) {
+			d.x.answer, d.x.ofRevoked = framework.NewStatus(framework.Unschedulable, "no"), framework.NewStatus(framework.Success, "")
+		},
+		"has ended: Rejected": func(d *desk) {
+			d.require()
+			d.attemptUntilStable()
+			d.refuseIt()
+		},
+		"has ended: Expired": func(d *desk) {
+			d.require()
+			d.attemptUntilStable()
+			d.later(8 * 24 * 3600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "a", "b", "c")
+			d.arguments = map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
+			d.restart()
+			d.attemptUntilStable()
+			d.leaveSet("a")
+			d.leaveSet("b")
+			d.add("d")
+			end(d)
+			d.attemptUntilStable()
+			if got := d.pending(); got != "True/Held" || d.phase(d.revision()) != berthv1alpha1.PhaseHeld {
+				t.Fatalf("%s: %s", d.state(), d.message())
+			}
+			if d.placement.Annotations == nil && !strings.HasSuffix(d.message(), ". The change to the selected clusters "+name) {
+				t.Error(d.message())
+			}
+			if a := d.attempt(); len(a.Records.Before) > 0 || d.pending() != "True/Held" {
+				t.Errorf("it is not held any more: %s", d.state())
+			}
+			d.approve(d.revision())
+			d.attemptUntilStable()
+			if d.keeps("a", "b") > 0 || d.keeps("c") < 1 {
+				t.Errorf("it was approved, and published is %s", d.published())
+			}
+		})
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -70,10 +72,29 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		return true
 	}
 	a.requeueAsFor(alone, v, due)
-	if a.Outcome == Undecided && !a.keepsOpenRecord() {
-		// There is no other change to report.
+	if a.isInsteadOfTarget(m, v) {
+		if a.Change != nil {
+			a.Deferred = &Deferred{a.Change, a.Verdict}
+		}
 		a.setChange(m, v)
 	}
+	return false
+}
+
+// isInsteadOfTarget reports whether the attempt is about a removal that is not permitted, instead
+// of the change to Target: nothing was decided, or that change ended, and a user can approve the
+// removal. A record that stays open is ended first.
+func (a *planner) isInsteadOfTarget(m *Move, v Verdict) bool {
+	open := changes.History(a.Snapshot.Subject.Records).Open()
+	switch {
+	case a.Outcome == Undecided:
+		return !a.keepsOpenRecord()
+	case m.Kind != framework.RevokedRemoval || a.Effects().DecisionPending != metav1.ConditionFalse || v.Outcome != Held && v.Outcome != Expired:
+		return false
+	case open == nil || isSame(open, m.Open) || a.Supersedes(open):
+		return true
+	}
+	a.State.RequeueAt(a.Snapshot.Now)
 	return false
 }
 

@@ -118,7 +118,7 @@ func (p *Plan) Message() string {
 	case Progressing:
 		return p.describe() + " is published in steps: " + p.Progress.String()
 	case Held:
-		return p.describe() + " is held by " + p.holdText() + p.heldHint()
+		return p.describe() + " is held by " + p.holdText() + p.heldHint() + p.targetText()
 	case Waiting:
 		return p.describe() + " waits for " + p.Reason
 	case Denied:
@@ -135,6 +135,17 @@ func (p *Plan) Message() string {
 		return p.describe() + " was not approved in time" + p.endedHint()
 	}
 	return ""
+}
+
+// targetText says why the change to Target is not published, while a removal is held instead.
+func (p *Plan) targetText() string {
+	switch {
+	case p.Deferred == nil:
+		return ""
+	case p.Deferred.Outcome == Denied:
+		return ". The change to the selected clusters is denied by " + p.Deferred.Reason
+	}
+	return ". The change to the selected clusters has ended: " + string(p.Deferred.Outcome)
 }
 
 // heldHint says how to approve a held change, if an approval helps.

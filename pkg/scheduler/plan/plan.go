@@ -52,7 +52,7 @@ type Plan struct {
 	Target *framework.Proposal
 	// Change is the change that the Verdict is about: to Target, or one that is made instead. It is
 	// nil if no cluster is added or removed. Deferred is the change to Target if another one is
-	// made.
+	// made, or can be approved.
 	Change *Move
 	Verdict
 	Deferred *Deferred
