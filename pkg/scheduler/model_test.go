@@ -363,7 +363,7 @@ func (h *history) attempt() (again bool) {
 		switch {
 		case got.Pages.String() == want.String():
 		case got.Pages.String() == world.String():
-			h.memory.Published, h.memory.Last = known.Published, known.Last
+			h.memory.Published, h.memory.Last, h.memory.Known = known.Published, known.Last, known.Known
 		default:
 			h.memory.Published, h.memory.Last = known.Published, &got.Pages
 		}

@@ -118,8 +118,9 @@ type Memory struct {
 	ReadySince map[string]time.Time
 	// Published is the generation for which the published clusters were decided; 0 if unknown.
 	Published int64
-	// Wrote: pages were written since the start.
-	Wrote bool
+	// Known: an attempt has published what is listed, or found it unchanged, since the start. A
+	// missing record of it is then written soon.
+	Known bool
 	// Generation is the one that attempts decide, DecidedSince the time of the first of them.
 	Generation   int64
 	DecidedSince time.Time
@@ -176,6 +177,7 @@ type attempt struct {
 // last is decided from and restored, also if the change has to wait.
 func Attempt(w World, m Memory) Prediction {
 	if m.Last != nil {
+		m.Known = m.Known || m.Last.String() != w.String()
 		w.Pages = *m.Last
 	}
 	m.ReadySince = maps.Clone(m.ReadySince)
@@ -194,6 +196,7 @@ func Attempt(w World, m Memory) Prediction {
 	c, outcome, holds := a.makeChange(c, decided)
 	a.result.Outcome = outcome
 	a.record(outcome, c, holds)
+	a.memory.Known = a.memory.Known || outcome == Unchanged
 	a.rememberHeld(outcome, c)
 	if decided && slices.Equal(a.result.Listed, target) && (outcome == Unchanged || outcome == Published) {
 		a.memory.Published = a.Placement.Generation
@@ -335,7 +338,7 @@ func (a *attempt) goesFirst(rest, c *change) bool {
 
 // publish lists clusters with the revision of a change.
 func (a *attempt) publish(c *change, listed []string) {
-	a.result.Listed, a.result.Revision, a.memory.Wrote = listed, c.revision, true
+	a.result.Listed, a.result.Revision, a.memory.Known = listed, c.revision, true
 }
 
 // rememberTarget continues the time for which the target has been the same.

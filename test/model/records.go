@@ -62,9 +62,10 @@ func (c *change) own() *Record {
 }
 
 // staysOpen reports whether an open record stays open although nothing is decided: it is not a held
-// change that was rejected, or of an earlier spec, which cannot be approved any more.
+// change that was rejected, or of an earlier spec, which cannot be approved any more. While a
+// record is awaited, only one that was rejected, or whose time has passed, ends.
 func (a *attempt) staysOpen(r Record) bool {
-	return r.permitted() || r.Phase != berthv1alpha1.PhaseRejected && (r.Phase != berthv1alpha1.PhaseSuperseded || r.Generation == a.Placement.Generation || r.onlyForced())
+	return r.permitted() || r.Phase != berthv1alpha1.PhaseRejected && (r.Phase != berthv1alpha1.PhaseSuperseded || r.Generation == a.Placement.Generation || r.onlyForced() || a.awaitsRecord() && !a.passed(r))
 }
 
 // keepsOpen reports whether the open record stays open although nothing is decided.
@@ -93,7 +94,12 @@ func (a *attempt) endedUndecided(c *change) (ended []Record) {
 // expires reports whether a held change of this spec expires although nothing is decided: a hold of
 // a plugin that does not renew it has ended.
 func (a *attempt) expires(r Record) bool {
-	if r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Approval != "" || r.Generation != a.Placement.Generation && !r.onlyForced() {
+	return r.Phase == berthv1alpha1.PhaseSuperseded && (r.Generation == a.Placement.Generation || r.onlyForced()) && a.passed(r)
+}
+
+// passed reports whether the time of a held change without an answer has passed.
+func (a *attempt) passed(r Record) bool {
+	if r.permitted() || r.Approval != "" {
 		return false
 	}
 	for _, until := range r.Holds {

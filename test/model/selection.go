@@ -104,6 +104,13 @@ func (a *attempt) at(revision int64) (names []string, known bool) {
 	return nil, false
 }
 
+// awaitsRecord reports whether nothing is decided only until a record is written, to which the
+// pinned revision may belong.
+func (a *attempt) awaitsRecord() bool {
+	n := len(a.Records)
+	return a.Placement.Pinned > 0 && a.memory.Known && (n == 0 || a.Revision > a.Records[n-1].Revision)
+}
+
 // revoked are the published clusters that exist, but that the namespace may no longer use.
 func (a *attempt) revoked() []string {
 	return slices.DeleteFunc(slices.Clone(a.Listed), func(name string) bool {
