@@ -81,6 +81,45 @@ func TestFloorAfterAForcedRemoval(t *testing.T) {
 	}
 }
 
+// TestFloorOfAnEndedChange: once the selected clusters are those that are published, the change is
+// over: the next one has a floor of its own, also if the change had ended before.
+func TestFloorOfAnEndedChange(t *testing.T) {
+	for name, end := range map[string]func(d *desk){
+		"in progress": func(*desk) {},
+		"denied": func(d *desk) {
+			d.fore.answer = refuses
+			d.tier("gold", "u")
+			d.attemptUntilStable()
+			d.fore.answer = nil
+			d.tier("silver", "u")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 0, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.MinAvailable, spec.MaxUnavailable = new(intstr.FromString("50%")), new(intstr.FromInt32(3))
+			})
+			d.tier("gold", "d")
+			d.attemptUntilStable()
+			d.tier("silver", "a", "b", "c")
+			d.attemptUntilStable()
+			d.expect("p-decision-1: c d | [d] | ")
+			d.later(1)
+			end(d)
+			d.tier("gold", "c")
+			d.attemptUntilStable()
+			if got := d.phase("3"); got != berthv1alpha1.PhaseSuperseded {
+				t.Fatalf("change 3 is %s: %s", got, d.state())
+			}
+			d.later(30 * 24 * 3600)
+			d.tier("silver", "c")
+			d.attemptUntilStable()
+			if got := d.names(); got != "d" {
+				t.Errorf("half of c and d may leave, and published is %s: %+v", got, d.condition(v1alpha1.PlacementConditionDecisionProgressing))
+			}
+		})
+	}
+}
+
 // TestBudgetAfterAForcedRemoval: a drained cluster that left counts as unavailable until the change
 // is complete, also if a lost cluster leaves in between, as a change of its own.
 func TestBudgetAfterAForcedRemoval(t *testing.T) {

@@ -113,6 +113,8 @@ type Memory struct {
 	// it was first seen.
 	Target string
 	Since  time.Time
+	// Unchanged is when the target was published last.
+	Unchanged time.Time
 	// ReadySince has the clusters that were added while the Placement had a policy; zero if not
 	// ready. Nil before the first attempt with a policy.
 	ReadySince map[string]time.Time
@@ -198,6 +200,9 @@ func Attempt(w World, m Memory) Prediction {
 	a.record(outcome, c, holds)
 	a.memory.Known = a.memory.Known || outcome == Unchanged
 	a.rememberHeld(outcome, c)
+	if outcome == Unchanged {
+		a.memory.Unchanged = a.Now
+	}
 	if decided && slices.Equal(a.result.Listed, target) && (outcome == Unchanged || outcome == Published) {
 		a.memory.Published = a.Placement.Generation
 	}

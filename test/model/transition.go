@@ -175,11 +175,14 @@ func (a *attempt) original(c *change) []string {
 	return names
 }
 
-// sinceComplete are the records since a change was last completed, newest first. Lost clusters that
-// left as a change of their own complete none.
+// sinceComplete are the records since a change was last completed, or ended because its target was
+// no longer selected, newest first. Lost clusters that left as a change of their own complete none.
 func (a *attempt) sinceComplete() (records []*Record) {
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
+		if !r.open() && r.permitted() && r.Permitted.Before(a.memory.Unchanged.Truncate(time.Second)) {
+			break
+		}
 		if !r.onlyForced() && (r.Phase == berthv1alpha1.PhasePublished || a.completes(*r)) {
 			break
 		}

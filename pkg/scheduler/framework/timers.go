@@ -28,6 +28,8 @@ type Timers struct {
 	// DisruptionPolicy published and ready, by name; zero for one that is not ready. Clusters that
 	// were added long ago are not in it. Nil without policies.
 	ReadySince map[string]time.Time `json:"readySince,omitzero"`
+	// Unchanged is when the selected clusters were last those that were published.
+	Unchanged time.Time `json:"unchanged,omitzero"`
 	// LastStep is when the last step of a change was published.
 	LastStep time.Time `json:"lastStep,omitzero"`
 	// Interrupted is true while the pages show only a part of a step, because not all its writes
@@ -82,7 +84,7 @@ func (t Timers) NotAfter(now time.Time) Timers {
 	for _, s := range []*Stability{&t.Change, &t.Forced, &t.Revoked} {
 		s.Since, s.RemovingSince = limit(s.Since), limit(s.RemovingSince)
 	}
-	t.DecidedSince, t.UnrecordedAt, t.LastStep = limit(t.DecidedSince), limit(t.UnrecordedAt), limit(t.LastStep)
+	t.DecidedSince, t.UnrecordedAt, t.LastStep, t.Unchanged = limit(t.DecidedSince), limit(t.UnrecordedAt), limit(t.LastStep), limit(t.Unchanged)
 	if t.ReadySince != nil {
 		since := make(map[string]time.Time, len(t.ReadySince))
 		for name, at := range t.ReadySince {

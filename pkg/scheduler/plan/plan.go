@@ -262,6 +262,9 @@ func (a *planner) remember() {
 	if a.Target != nil && a.Failure == nil {
 		a.Timers.Change = stabilityOf(a.Timers.Change, a.Target, a.Snapshot.Now)
 	}
+	if a.Outcome == Unchanged {
+		a.Timers.Unchanged = a.Snapshot.Now
+	}
 	if states, policy, ok := a.TierStates(); ok {
 		a.Timers.Tiers, a.Timers.TiersOf = states, policy
 	}

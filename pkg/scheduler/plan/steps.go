@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,12 +29,15 @@ func (a *planner) changedInSteps() (added, removed []string) {
 }
 
 // recordsInSteps returns the records of the changes that were permitted since a change was last
-// completed, newest first.
+// completed or, as far as is known, no longer needed, newest first.
 func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
 	var beside []*berthv1alpha1.PlacementChange
 	for _, record := range slices.Backward(changes.History(a.Snapshot.Subject.Records)) {
-		completed := record.Status.Phase == berthv1alpha1.PhasePublished
+		completed, permitted := record.Status.Phase == berthv1alpha1.PhasePublished, record.Status.PermittedTime
 		switch {
+		case !changes.IsOpen(record) && permitted != nil && permitted.Time.Before(a.Timers.Unchanged.Truncate(time.Second)):
+			// The target came back to what was published.
+			return records
 		case completed && changes.OnlyForced(record):
 			// It counts if a change was in progress beside it.
 			beside = append(beside, record)
