@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +74,78 @@ func TestStabilizationWindow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStabilizationDelaysTheEnd: an approved change in progress goes on until the selected clusters
+// were the published ones for the window, as it does before it is superseded.
+func TestStabilizationDelaysTheEnd(t *testing.T) {
+	for name, next := range map[string]func(d *desk){
+		"the published clusters": func(d *desk) { d.tier("gold", "a", "b"); d.tier("silver", "y") },
+		"other clusters":         func(d *desk) { d.tier("gold", "a", "b"); d.tier("silver", "x", "y") },
+	} {
+		for _, stays := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", for the window ", stays), func(t *testing.T) {
+				d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 600 })
+				d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+				next(d)
+				d.attemptUntilStable()
+				d.later(59)
+				d.attemptUntilStable()
+				if got := d.phase("2"); got != berthv1alpha1.PhaseProgressing {
+					t.Fatalf("after 59 seconds change 2 is %s: %s", got, d.records["p-2"].Status.Message)
+				}
+				c := d.condition(v1alpha1.PlacementConditionDecisionProgressing)
+				if c == nil || !strings.Contains(c.Message, "Stabilization: a target that stays the same until") {
+					t.Errorf("the condition is %+v", c)
+				}
+				if !stays {
+					d.tier("silver", "a", "b")
+					d.tier("gold", "x", "y")
+				}
+				d.later(1)
+				d.attemptUntilStable()
+				if got := d.phase("2"); (got == berthv1alpha1.PhaseProgressing) == stays {
+					t.Errorf("change 2 is %s: %s", got, d.state())
+				}
+			})
+		}
+	}
+}
+
+// TestStabilizationAfterAStepToTheEnd: the window began when the selected clusters were the
+// published ones, also if a step of the change in progress was published since.
+func TestStabilizationAfterAStepToTheEnd(t *testing.T) {
+	d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 30 })
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+	d.tier("gold", "a", "b")
+	d.tier("silver", "y")
+	d.attemptUntilStable()
+	for range 2 {
+		d.later(30)
+		d.attemptUntilStable()
+	}
+	d.expect("p-decision-1: a c x | [a b c x] | True/Held")
+}
+
+// TestEndWhilePermitFails: the end of a change in progress, too, is a change that an attempt which
+// fails does not make.
+func TestEndWhilePermitFails(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.tier("gold", "a", "b")
+	d.tier("silver", "y")
+	d.y.answer = fails
+	if a, failure := d.try(); failure.IsSuccess() || d.phase("2") != berthv1alpha1.PhaseProgressing {
+		t.Fatalf("outcome %s, change 2 is %s", a.Outcome, d.phase("2"))
+	}
+	if s := d.snapshot(); s.Counts.ByIndex.Get(s.Cluster("y").Index) != 1 {
+		t.Error("the change in progress adds y, and does not count")
+	}
+	d.y.answer = nil
+	d.attemptUntilStable()
+	s := d.snapshot()
+	if s.Counts.ByIndex.Get(s.Cluster("y").Index) != 0 || s.Subject.LastRevision() != 2 || d.phase("2") != berthv1alpha1.PhaseSuperseded {
+		t.Errorf("change 2 is %s: %s", d.phase("2"), d.state())
 	}
 }
 

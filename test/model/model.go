@@ -109,8 +109,7 @@ func (r Record) permitted() bool { return !r.Permitted.IsZero() }
 type Memory struct {
 	// Last is what was published last. Nil after a restart: the pages say it then.
 	Last *Pages
-	// Target is the digest of the target that differed from the published clusters last, Since when
-	// it was first seen.
+	// Target is the digest of the last target, Since when it was first seen.
 	Target string
 	Since  time.Time
 	// Unchanged is when the target was published last.
@@ -224,11 +223,13 @@ func (a *attempt) makeChange(c *change, decided bool) (*change, Outcome, map[str
 	case first:
 	case c != nil:
 		outcome, holds = a.permit(c)
+	case rest != nil && a.unstable(&change{from: a.Listed, to: a.target}):
+		outcome = Waiting
 	case decided:
 		outcome = Unchanged
 	}
 	if decided {
-		a.rememberTarget(c)
+		a.rememberTarget()
 	}
 	switch {
 	case first:
@@ -291,12 +292,12 @@ func (a *attempt) publishRemoval(alone *change, outcome Outcome) (*change, Outco
 	return alone, Published
 }
 
-// rest is the rest of the change in progress, if it can go on instead of another one. Revoked
-// clusters are removed beside it, if that is permitted alone; then it goes on under a record of its
-// own. Other clusters that the Placement cannot keep end it.
+// rest is the rest of the change in progress, if it can go on instead of another one, or of none if
+// the target is published. Revoked clusters are removed beside it, if that is permitted alone; then
+// it goes on under a record of its own. Other clusters that the Placement cannot keep end it.
 func (a *attempt) rest(c *change) *change {
 	old := a.inProgress()
-	if c == nil || old == nil || c.open == old || a.Denies == InReserve {
+	if !a.decided || old == nil || c != nil && c.open == old || a.Denies == InReserve {
 		return nil
 	}
 	rest := a.towards(old, nil)
@@ -327,7 +328,7 @@ func keepsLeaving(c, rest *change) bool {
 // rest adds, and nothing that it removes. It publishes a step, is suspended, or waits for clusters
 // to become ready and is not stuck.
 func (a *attempt) goesFirst(rest, c *change) bool {
-	if rest == nil || keepsLeaving(c, rest) || len(minus(rest.added, a.target)) > 0 {
+	if rest == nil || c == nil || keepsLeaving(c, rest) || len(minus(rest.added, a.target)) > 0 {
 		return false
 	}
 	if !slices.Equal(a.step(rest, a.minAvailable(rest)), a.Listed) {
@@ -347,12 +348,9 @@ func (a *attempt) publish(c *change, listed []string) {
 }
 
 // rememberTarget continues the time for which the target has been the same.
-func (a *attempt) rememberTarget(c *change) {
-	switch {
-	case c == nil:
-		a.memory.Target, a.memory.Since = "", time.Time{}
-	case a.memory.Target != digest(c.to):
-		a.memory.Target, a.memory.Since = digest(c.to), a.Now
+func (a *attempt) rememberTarget() {
+	if target := digest(a.target); a.memory.Target != target {
+		a.memory.Target, a.memory.Since = target, a.Now
 	}
 }
 

@@ -49,7 +49,7 @@ type Timers struct {
 
 // Stability measures for how long attempts have proposed the same change.
 type Stability struct {
-	// Digest is that of the clusters proposed last; empty if no cluster was to change.
+	// Digest is that of the clusters proposed last.
 	Digest string `json:"digest,omitempty"`
 	// Since is when these clusters were first proposed, without others in between. RemovingSince is
 	// since when each attempt has proposed to remove clusters; zero if the last one did not.

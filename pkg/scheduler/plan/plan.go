@@ -166,7 +166,7 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 
 // chooseChange chooses the change that the attempt is about, and runs Reserve and Permit for it:
 // the rest of the change in progress, if that leads to Target; else the change to Target or, while
-// that must wait, again the rest.
+// that must wait, again the rest. If Target is published, that ends the change in progress.
 func (a *planner) chooseChange(ctx context.Context) {
 	switch {
 	case IsChange(a.Target):
@@ -180,7 +180,7 @@ func (a *planner) chooseChange(ctx context.Context) {
 			a.retry()
 			a.restBeside(ctx, rest, &Deferred{m, a.Verdict})
 		}
-	case !a.in.Reserved || a.in.Dry:
+	case a.endWaits(ctx), !a.in.Reserved || a.in.Dry:
 	case a.keepsOpenChange():
 		a.keepsReserved = true
 	default:

@@ -251,9 +251,6 @@ func (p *Plan) cause() string {
 
 // stabilityOf continues the measurement with the next Proposal.
 func stabilityOf(before framework.Stability, p *framework.Proposal, now time.Time) framework.Stability {
-	if !IsChange(p) {
-		return framework.Stability{}
-	}
 	next := framework.Stability{Digest: p.Digest, Since: now}
 	if before.Digest == p.Digest {
 		next.Since = before.Since

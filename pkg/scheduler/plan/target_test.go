@@ -270,7 +270,7 @@ func TestStabilityOf(t *testing.T) {
 		p      *framework.Proposal
 		want   framework.Stability
 	}{
-		"no change":                {before: before, p: &framework.Proposal{Digest: "d"}},
+		"the same, published":      {before: before, p: &framework.Proposal{Digest: "d"}, want: framework.Stability{Digest: "d", Since: before.Since}},
 		"the same":                 {before: before, p: &framework.Proposal{Digest: "d", Removed: []string{"a"}}, want: before},
 		"another one that removes": {before: before, p: &framework.Proposal{Digest: "e", Removed: []string{"a"}}, want: framework.Stability{Digest: "e", Since: fixture.Now, RemovingSince: before.RemovingSince}},
 		"another one that adds":    {before: before, p: &framework.Proposal{Digest: "e", Added: []string{"a"}}, want: framework.Stability{Digest: "e", Since: fixture.Now}},

@@ -202,9 +202,31 @@ func (a *planner) restBeside(ctx context.Context, rest *Move, instead *Deferred)
 		if a.setChange(rest, v); waits && v.Outcome == Waiting {
 			a.Claim = a.Claim.with(reserved)
 		}
-	case waits:
+	case waits && IsChange(instead.Proposal):
 		a.reserveAgain(ctx)
 	}
+}
+
+// endWaits makes the rest of the change in progress, if it is permitted, while its end must wait:
+// Target is published, and a Permit plugin returned Pending for the change without clusters.
+func (a *planner) endWaits(ctx context.Context) bool {
+	if a.Failure != nil || changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing) == nil {
+		return false
+	}
+	end := *a.Target
+	m := a.newMove(&end, a.Timers.Change)
+	rest := a.remainingChange(ctx, m)
+	if rest == nil {
+		return false
+	}
+	switch v := a.permit(ctx, m); v.Outcome {
+	case Waiting:
+		a.restBeside(ctx, rest, &Deferred{m, v})
+	case Failed:
+		a.keepsReserved = a.in.Reserved
+		a.setChange(m, v)
+	}
+	return a.Change != nil
 }
 
 // proposeRemaining proposes the rest of an open change, without additions that no longer qualify,
@@ -244,6 +266,9 @@ func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange, beside [
 // describe says that the change comes next, and what it waits for.
 func (d *Deferred) describe() string {
 	text := fmt.Sprintf("change %d follows", d.Revision)
+	if !IsChange(d.Proposal) {
+		text = "the selected clusters are published, and end the change"
+	}
 	if why := cmp.Or(d.Reason, holdText(d.Holds, func(string) bool { return false })); why != "" {
 		text += ": it waits for " + why
 	}
