@@ -389,9 +389,9 @@ func TestRejectOfAnApprovedChange(t *testing.T) {
 	}
 }
 
-// TestApprovedThatExpires: a change that was approved, and that another plugin holds for too long,
-// is not said to lack an approval, and the advice is not to approve it.
-func TestApprovedThatExpires(t *testing.T) {
+// TestApprovedDoesNotExpire: a change that was approved, and that another plugin still holds,
+// begins when that plugin permits it, however late.
+func TestApprovedDoesNotExpire(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.attemptUntilStable()
 	d.require()
@@ -401,13 +401,21 @@ func TestApprovedThatExpires(t *testing.T) {
 	d.approve("2")
 	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
-	d.later(2 * 3600)
-	d.attempt()
-	for _, text := range []string{d.message(), d.records["p-2"].Status.Message} {
-		if strings.Contains(text, "not approved") || strings.Contains(text, "kubectl placement approve") {
-			t.Errorf("ann has approved the change: %s", text)
+	for n := range 3 {
+		d.later(2 * 3600)
+		if n == 2 {
+			d.restart()
+		}
+		d.attempt()
+		d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
+		const want = "Change 2 (1 added: c2, 0 removed) is held by x: not yet. It is approved"
+		if record := d.records["p-2"]; d.message() != want || record.Status.Message != want || record.Status.Holds[0].Until != nil {
+			t.Errorf("condition: %s\nrecord: %+v", d.message(), record.Status)
 		}
 	}
+	d.allow("x", true)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: c1 c2 |  | ")
 }
 
 // TestHeldOverARestart: a held change that has been stable for the window is held after a restart,

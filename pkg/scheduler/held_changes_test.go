@@ -165,7 +165,7 @@ func TestPendingMessages(t *testing.T) {
 			"Change 2 (1 added: c2, 0 removed) is held by x: not yet (expires 2026-08-01T13:00:00Z if not approved); y: not yet (expires 2026-08-01T14:00:00Z). " +
 				"An approval does not end the hold by y. To approve it: kubectl placement approve placementchange/p-2 -n ns"},
 		"approved, and held still": {func(d *desk) { d.approve("2") },
-			"Change 2 (1 added: c2, 0 removed) is held by x: not yet (expires 2026-08-01T13:00:00Z). It is approved"},
+			"Change 2 (1 added: c2, 0 removed) is held by x: not yet. It is approved"},
 		"rejected before it was the newest": {func(d *desk) {
 			d.x.approvable = true
 			d.answer("2", berthv1alpha1.Rejected)

@@ -70,7 +70,7 @@ type HeldChange struct {
 	// Revision is the number of the change.
 	Revision       int64
 	Added, Removed []string
-	// Plugins are those that hold the change, with their deadlines.
+	// Plugins are those that hold the change, with their deadlines; zero if it is approved.
 	Plugins map[string]time.Time
 	// Since is when the change was first held.
 	Since time.Time

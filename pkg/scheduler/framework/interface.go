@@ -230,13 +230,14 @@ type PermitPlugin interface {
 	Plugin
 	// Permit must not block or keep state: simulations and explanations call it, too. Wait
 	// holds the change. The duration counts from this plugin's first Wait for the change;
-	// then, with 0 at once and without a record, the change expires. Unschedulable and
-	// UnschedulableAndUnresolvable deny the change, Pending repeats the attempt soon, other
-	// codes are Errors. Except after Success the published decision stays. Each attempt for
-	// the Placement calls Permit again for a held change. If it is not Approved, Permit is
-	// also called as if it were, because the message says whether an approval helps. If the
-	// selected clusters are those that are published while a change is in progress, Permit is
-	// called for a Proposal that adds and removes none: only Pending delays the end of that change.
+	// then, with 0 at once and without a record, the change expires, unless it is approved.
+	// Unschedulable and UnschedulableAndUnresolvable deny the change, Pending repeats the
+	// attempt soon, other codes are Errors. Except after Success the published decision stays.
+	// Each attempt for the Placement calls Permit again for a held change. If it is not
+	// Approved, Permit is also called as if it were, because the message says whether an
+	// approval helps. If the selected clusters are those that are published while a change is
+	// in progress, Permit is called for a Proposal that adds and removes none: only Pending
+	// delays the end of that change.
 	Permit(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) (*Status, time.Duration)
 }
 

@@ -40,7 +40,8 @@ type Proposal struct {
 	LastScores time.Time
 	// Approved is true if a user with that permission approved this exact change.
 	Approved bool
-	// HeldBy are the plugins that already hold this exact change, with their deadlines.
+	// HeldBy are the plugins that already hold this exact change, with their deadlines; zero if it
+	// is approved.
 	HeldBy map[string]time.Time
 	// ExpiredBy are the plugins that held this exact change until it expired. They must not permit
 	// it only because time has passed.

@@ -126,10 +126,7 @@ func (p *Plan) Message() string {
 	case Rejected:
 		return p.describe() + " was rejected by " + p.Reason + p.endedHint()
 	case Expired:
-		switch {
-		case p.Change.Approved:
-			return p.describe() + " is approved, and was not permitted in time by " + p.holdText() + ". The published decision stays"
-		case len(p.Holds) > 0 && len(p.stillHeldBy) == len(p.Holds):
+		if len(p.Holds) > 0 && len(p.stillHeldBy) == len(p.Holds) {
 			return p.describe() + " was not permitted in time" + p.endedHint()
 		}
 		return p.describe() + " was not approved in time" + p.endedHint()

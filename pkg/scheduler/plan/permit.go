@@ -182,13 +182,16 @@ func (a *planner) resolvePermit(holds map[string]*framework.Status, deadlines ma
 	}
 	v := Verdict{Outcome: Held, heldBy: slices.Sorted(maps.Keys(holds))}
 	for _, plugin := range v.heldBy {
-		status, until := holds[plugin], deadlines[plugin]
-		if until.After(a.Snapshot.Now) {
-			a.State.RequeueAt(until)
-		} else {
-			v.Outcome = Expired
+		hold := berthv1alpha1.ChangeHold{Plugin: plugin, Reason: v1alpha1.CutText(holds[plugin].Reason(), maxReason)}
+		if until := deadlines[plugin]; !m.Approved { // An approved change does not expire.
+			hold.Until = &metav1.Time{Time: until.Truncate(time.Second)}
+			if until.After(a.Snapshot.Now) {
+				a.State.RequeueAt(until)
+			} else {
+				v.Outcome = Expired
+			}
 		}
-		v.Holds = append(v.Holds, berthv1alpha1.ChangeHold{Plugin: plugin, Reason: v1alpha1.CutText(status.Reason(), maxReason), Until: &metav1.Time{Time: until.Truncate(time.Second)}})
+		v.Holds = append(v.Holds, hold)
 	}
 	return v
 }

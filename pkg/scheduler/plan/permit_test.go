@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -72,6 +75,7 @@ func TestPermit(t *testing.T) {
 		"it has expired, and no plugin holds it":    {answered: answered{phase: expired}, want: Published},
 		"it was rejected, then approved":            {answered: answered{phase: rejected, approved: true}, want: Published},
 		"it is approved, and a plugin holds it":     {answered: answered{phase: rejected, approved: true}, waits: waits, until: time.Hour, want: Held},
+		"it is approved, and its time is over":      {answered: answered{phase: rejected, approved: true}, waits: waits, want: Held},
 		"a plugin rejected it":                      {answered: answered{rejected: "x: no"}, waits: waits, until: time.Hour, want: Rejected},
 		"a plugin rejected it, but a user approved": {answered: answered{phase: held, approved: true, rejected: "x: no"}, want: Published},
 	} {
@@ -83,9 +87,13 @@ func TestPermit(t *testing.T) {
 			if tc.want != Held {
 				return
 			}
-			until := fixture.Now.Add(tc.until)
-			if len(p.Holds) != 1 || p.Holds[0].Plugin != "x" || p.Holds[0].Reason != "why" || !p.Holds[0].Until.Time.Equal(until) || !p.State.Requeue().Equal(until) {
-				t.Errorf("holds %+v, the next attempt is at %v", p.Holds, p.State.Requeue())
+			want, next := []berthv1alpha1.ChangeHold{{Plugin: "x", Reason: "why"}}, time.Time{}
+			if !tc.approved {
+				next = fixture.Now.Add(tc.until)
+				want[0].Until = &metav1.Time{Time: next}
+			}
+			if diff := cmp.Diff(want, p.Holds); diff != "" || !p.State.Requeue().Equal(next) {
+				t.Errorf("the next attempt is at %v; holds (-want +got):\n%s", p.State.Requeue(), diff)
 			}
 		})
 	}

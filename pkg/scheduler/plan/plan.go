@@ -298,11 +298,8 @@ func (a *planner) held() HeldChange {
 	}
 	held := &framework.HeldChange{
 		Key: subject.Key(), UID: subject.Placement.UID, Revision: a.Change.Revision,
-		Added: a.Change.Added, Removed: a.Change.Removed, Plugins: map[string]time.Time{},
+		Added: a.Change.Added, Removed: a.Change.Removed, Plugins: deadlinesOf(a.Holds),
 		Since: a.heldSince(),
-	}
-	for _, hold := range a.Holds {
-		held.Plugins[hold.Plugin] = hold.Until.Time
 	}
 	return HeldChange{Change: held, ID: framework.Answers{
 		Revision: a.Change.Revision, From: a.Change.From, Digest: a.Change.Digest, Generation: a.Change.generation,

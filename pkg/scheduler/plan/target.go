@@ -159,7 +159,7 @@ func (a *planner) withRecords(p *framework.Proposal, history changes.History, c 
 	case revoked && rejected(m.Open):
 		m.Open = nil
 	default:
-		p.HeldBy = deadlinesOf(m.Open)
+		p.HeldBy = deadlinesOf(m.Open.Status.Holds)
 		if rejected(m.Open) {
 			// This answer is newer than that to an earlier record.
 			m.ended = nil
@@ -182,10 +182,11 @@ func (a *planner) setRevision(m *Move, history changes.History) {
 	}
 }
 
-// deadlinesOf returns the deadlines of an open record's holds, by plugin.
-func deadlinesOf(record *berthv1alpha1.PlacementChange) map[string]time.Time {
+// deadlinesOf returns the deadlines of holds, by plugin; zero for none.
+func deadlinesOf(holds []berthv1alpha1.ChangeHold) map[string]time.Time {
 	deadlines := map[string]time.Time{}
-	for _, hold := range record.Status.Holds {
+	for _, hold := range holds {
+		deadlines[hold.Plugin] = time.Time{}
 		if hold.Until != nil {
 			deadlines[hold.Plugin] = hold.Until.Time
 		}
