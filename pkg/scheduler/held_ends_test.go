@@ -195,6 +195,26 @@ func TestAnswersWithoutRecords(t *testing.T) {
 			t.Errorf("x allowed the change, and it is %s", d.pending())
 		}
 	})
+	t.Run("a change that has expired", func(t *testing.T) {
+		d := held(t)
+		d.later(3600)
+		for range 3 {
+			d.attempt()
+			if got := d.pending(); got != "False/Expired" {
+				t.Errorf("the change is %s: %s", got, d.message())
+			}
+			d.allow("x", false)
+			if list := d.heldChanges.List(); len(list) > 0 {
+				t.Errorf("listed as held: %+v", list)
+			}
+			d.later(3600)
+		}
+		d.add("c3")
+		d.attempt()
+		if got := d.pending(); got != "True/Held" {
+			t.Errorf("another change is %s: %s", got, d.message())
+		}
+	})
 	t.Run("the deadline, after a plugin waited", func(t *testing.T) {
 		d := held(t)
 		d.later(1800)

@@ -36,10 +36,12 @@ type remembered struct {
 	// unrecorded are the last additions without a record; none if changes get no records.
 	unrecorded additions
 	// held is the held change, with the answers of plugins; nil if none is held. id identifies it.
+	// ended is true once it was rejected or, without records, has expired.
 	held     *framework.HeldChange
 	id       framework.Answers
 	allowed  map[string]struct{}
 	rejected string
+	ended    bool
 	// unverified is the attempt whose last step failed; nil if it did not. Its writes may have
 	// succeeded if only the response was lost.
 	unverified *Attempt
@@ -75,7 +77,7 @@ func (m *Memory) List() []framework.HeldChange {
 	defer m.mu.Unlock()
 	list := []framework.HeldChange{}
 	for _, r := range m.placements {
-		if r.held != nil && r.rejected == "" {
+		if r.held != nil && !r.ended {
 			list = append(list, *r.held)
 		}
 	}
@@ -97,14 +99,14 @@ func (m *Memory) Allow(uid types.UID, plugin string) bool {
 
 // Reject implements framework.HeldChanges.
 func (m *Memory) Reject(uid types.UID, plugin, reason string) bool {
-	return m.answer(uid, plugin, func(r *remembered) { r.rejected = plugin + ": " + reason })
+	return m.answer(uid, plugin, func(r *remembered) { r.rejected, r.ended = plugin+": "+reason, true })
 }
 
 func (m *Memory) answer(uid types.UID, plugin string, change func(*remembered)) bool {
 	m.mu.Lock()
 	var of *remembered
 	for _, r := range m.placements {
-		if r.held != nil && r.uid == uid && r.rejected == "" {
+		if r.held != nil && r.uid == uid && !r.ended {
 			if _, holds := r.held.Plugins[plugin]; holds {
 				of = r
 			}
@@ -158,6 +160,9 @@ func (m *Memory) save(p *plan.Plan, recorded bool) {
 		return
 	}
 	next, id := p.Held.Change, p.Held.ID
+	if recorded && p.Outcome == plan.Expired {
+		next = nil // Its record says so. A change without one is held again, so that it gets one.
+	}
 	if r.held == nil || next == nil || r.held.Revision != next.Revision || r.id.Digest != id.Digest || r.id.Generation != id.Generation {
 		r.allowed, r.rejected = nil, ""
 	} else if r.held.Since.Before(next.Since) {
@@ -166,7 +171,7 @@ func (m *Memory) save(p *plan.Plan, recorded bool) {
 	if p.Outcome == plan.Held {
 		r.rejected = "" // An approval counts more.
 	}
-	r.held, r.id = next, id
+	r.held, r.id, r.ended = next, id, p.Outcome == plan.Rejected || p.Outcome == plan.Expired
 }
 
 // reserve stores that Reserve plugins count a change since before the attempt.

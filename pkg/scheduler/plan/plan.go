@@ -89,7 +89,8 @@ type Deferred struct {
 	Verdict
 }
 
-// HeldChange says which change the engine remembers as held for the answers of plugins.
+// HeldChange says which change the engine remembers as held, or as rejected or expired while no
+// record says so, for the answers of plugins.
 type HeldChange struct {
 	// Keep is true if what is remembered stays. Otherwise Change replaces it; nil for none.
 	Keep   bool
@@ -293,7 +294,7 @@ func (a *planner) held() HeldChange {
 		return HeldChange{Keep: open == nil || !a.Supersedes(open)}
 	case a.Outcome == Waiting && len(a.Change.HeldBy) > 0:
 		return HeldChange{Keep: true}
-	case a.Outcome != Held && (a.Outcome != Rejected || a.ended):
+	case a.ended, a.Outcome != Held && a.Outcome != Rejected && a.Outcome != Expired:
 		return HeldChange{}
 	}
 	held := &framework.HeldChange{
