@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,38 @@ func TestProgressingWhileReserveWaits(t *testing.T) {
 				t.Errorf("change 2 is in progress, and the conditions say %q", d.aboutChange())
 			}
 		})
+	}
+}
+
+// TestProgressingSaysWhatItWaitsFor: while a change is in progress, the condition says so, also if
+// an earlier process wrote none, and what the change waits for.
+func TestProgressingSaysWhatItWaitsFor(t *testing.T) {
+	const progress = "1 of 2 added, 0 of 2 removed"
+	for name, tc := range map[string]struct {
+		then func(d *desk)
+		want string
+	}{
+		"Reserve waits":  {func(d *desk) { d.fore.answer = awaits }, "True/WaitingTrue/RollingUpdate: " + progress + "; waiting for fore: a fact"},
+		"Reserve fails":  {func(d *desk) { d.fore.answer = fails }, "True/RollingUpdate: " + progress},
+		"PreScore waits": {func(d *desk) { d.preScorer.answer = awaits }, "True/WaitingFalse/Undecided: " + progress + "; it does not go on: preScorer: a fact"},
+		"PreScore fails": {func(d *desk) { d.preScorer.answer = fails }, "True/RollingUpdate: " + progress},
+	} {
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", known ", known), func(t *testing.T) {
+				d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 600 })
+				d.preScorer = &preScorer{bare: bare{"preScorer"}}
+				d.restart()
+				if !known {
+					d.placement.Status.Conditions = nil
+					d.inv.Update(d.placement.DeepCopy())
+				}
+				tc.then(d)
+				d.tryAndReport()
+				if got := d.aboutChange(); got != tc.want && !(known && strings.HasSuffix(name, "fails") && strings.HasPrefix(got, tc.want)) {
+					t.Errorf("got  %s\nwant %s", got, tc.want)
+				}
+			})
+		}
 	}
 }
 

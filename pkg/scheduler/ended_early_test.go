@@ -41,6 +41,7 @@ var earlyEnds = map[string]func(d *desk){
 
 // TestConditionsOfAnEndedChange: the conditions about a change follow it, however attempts end.
 func TestConditionsOfAnEndedChange(t *testing.T) {
+	const begins = "True/RollingUpdate: 0 of 1 added, 0 of 1 removed"
 	const stops = "0 of 1 added, 0 of 1 removed; it does not go on: "
 	states := map[string]struct {
 		begin func(d *desk)
@@ -50,10 +51,10 @@ func TestConditionsOfAnEndedChange(t *testing.T) {
 		wants map[string]string
 	}{
 		"held": {func(d *desk) { d.require() }, "True/Held", map[string]string{
-			"edited, and misconfigured": "", "cannot publish": "", "lost its sets": "", "waits": "True/Waiting",
+			"edited, and misconfigured": "", "cannot publish": begins, "lost its sets": "", "waits": "True/Waiting",
 		}},
 		"expired": {func(d *desk) { d.require(); d.attemptUntilStable(); d.later(8 * 24 * 3600) }, "False/Expired", map[string]string{
-			"edited, and misconfigured": "", "cannot publish": "", "lost its sets": "", "waits": "False/Expired",
+			"edited, and misconfigured": "", "cannot publish": begins, "lost its sets": "", "waits": "False/Expired",
 		}},
 		"progressing": {func(d *desk) {
 			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })

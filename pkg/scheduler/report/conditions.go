@@ -196,27 +196,37 @@ func isStill(a *scheduler.Attempt, reason string) bool {
 	return !a.UndecidedUntilEdit()
 }
 
-// keepProgressing keeps the condition DecisionProgressing after an attempt without a decision, or
-// that failed, if a change is in progress. It says so if the change does not go on.
+// keepProgressing sets the condition DecisionProgressing after an attempt without a decision, or
+// that waits or failed, from the record of the change in progress, if there is one. It says what
+// the change waits for. After a failure, which is repeated soon, a condition stays as it is.
 func keepProgressing(a *scheduler.Attempt, conditions *[]metav1.Condition) {
+	const kind = v1alpha1.PlacementConditionDecisionProgressing
 	open := a.OpenRecord()
 	if open == nil || open.Status.Phase != berthv1alpha1.PhaseProgressing {
-		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing)
-		return
-	}
-	if !a.UndecidedUntilEdit() {
+		meta.RemoveStatusCondition(conditions, kind)
 		return
 	}
 	p := plan.Progress{Added: int(open.Spec.AddedCount), Removed: int(open.Spec.RemovedCount)}
 	if left := open.Status.Remaining; left != nil {
 		p.LeftAdded, p.LeftRemoved = int(left.Added), int(left.Removed)
 	}
-	_, why := a.Satisfied()
-	p.Why = fmt.Sprintf("it does not go on: %s", why)
-	v1alpha1.SetCondition(conditions, metav1.Condition{
-		Type: v1alpha1.PlacementConditionDecisionProgressing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUndecided,
-		Message: p.String(), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
-	})
+	c := metav1.Condition{
+		Type: kind, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRollingUpdate, ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
+	}
+	switch {
+	case a.Outcome == plan.Waiting:
+		p.Why = "waiting for " + a.Reason
+	case a.UndecidedUntilEdit() || a.UndecidedWaiting():
+		_, why := a.Satisfied()
+		if a.UndecidedWaiting() {
+			why = a.Failure.Err().Error() // PlacementSatisfied may stay as it was.
+		}
+		c.Status, c.Reason, p.Why = metav1.ConditionFalse, v1alpha1.ReasonUndecided, "it does not go on: "+why
+	case meta.FindStatusCondition(*conditions, kind) != nil:
+		return
+	}
+	c.Message = p.String()
+	v1alpha1.SetCondition(conditions, c)
 }
 
 // Moving describes the clusters of a change that is published in steps, sorted by name; nil for
