@@ -47,9 +47,10 @@ type clusterProfile struct {
 	version   string
 	available metav1.Condition
 	// unreadable is why the profile could not be decoded; then the fields above are empty. leftOut
-	// says what the ManagedCluster does not take.
+	// says what the ManagedCluster does not take, of omitted things the first maxProblems.
 	unreadable string
 	leftOut    []string
+	omitted    int
 }
 
 // profileStatus is the part of a ClusterProfile that is read.
@@ -81,7 +82,7 @@ func readProfile(u *unstructured.Unstructured, crd types.UID) *clusterProfile {
 	p.readClaims(&content)
 	if p.version = content.Status.Version.Kubernetes; utf8.RuneCountInString(p.version) > maxVersion {
 		p.version = ""
-		p.leftOut = append(p.leftOut, fmt.Sprintf("status.version.kubernetes: more than %d characters", maxVersion))
+		p.leaveOut("status.version.kubernetes: more than %d characters", maxVersion)
 	}
 	p.readHealth(content.Status.Conditions)
 	return p
@@ -103,7 +104,7 @@ func (p *clusterProfile) readLabels(labels map[string]string) {
 		switch {
 		case notCopied(key):
 		case len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(labels[key])) > 0:
-			p.leftOut = append(p.leftOut, fmt.Sprintf("label %s: invalid", shown(key)))
+			p.leaveOut("label %s: invalid", shown(key))
 		case len(p.labels) == maxProfileLabels:
 			over++
 		default:
@@ -111,7 +112,7 @@ func (p *clusterProfile) readLabels(labels map[string]string) {
 		}
 	}
 	if over > 0 {
-		p.leftOut = append(p.leftOut, fmt.Sprintf("%d labels: a cluster takes at most %d", over, maxProfileLabels))
+		p.leaveOut("%d labels: a cluster takes at most %d", over, maxProfileLabels)
 	}
 }
 
@@ -127,11 +128,11 @@ func (p *clusterProfile) readClaims(content *profileStatus) {
 		value := values[name]
 		switch {
 		case name == "" || value == "":
-			p.leftOut = append(p.leftOut, fmt.Sprintf("property %s: without a name or a value", shown(name)))
+			p.leaveOut("property %s: without a name or a value", shown(name))
 		case utf8.RuneCountInString(name) > maxClaimName:
-			p.leftOut = append(p.leftOut, fmt.Sprintf("property %s: a name of more than %d characters", shown(name), maxClaimName))
+			p.leaveOut("property %s: a name of more than %d characters", shown(name), maxClaimName)
 		case utf8.RuneCountInString(value) > maxClaimValue:
-			p.leftOut = append(p.leftOut, fmt.Sprintf("property %s: a value of more than %d characters", shown(name), maxClaimValue))
+			p.leaveOut("property %s: a value of more than %d characters", shown(name), maxClaimValue)
 		case len(p.claims) == maxProfileClaims || size+len(name)+len(value) > maxClaimBytes:
 			over++
 		default:
@@ -140,7 +141,7 @@ func (p *clusterProfile) readClaims(content *profileStatus) {
 		}
 	}
 	if over > 0 {
-		p.leftOut = append(p.leftOut, fmt.Sprintf("%d properties: a cluster takes at most %d with %d KiB in all", over, maxProfileClaims, maxClaimBytes>>10))
+		p.leaveOut("%d properties: a cluster takes at most %d with %d KiB in all", over, maxProfileClaims, maxClaimBytes>>10)
 	}
 }
 
@@ -166,12 +167,20 @@ func (p *clusterProfile) readHealth(conditions []metav1.Condition) {
 // shown is a name for a message.
 func shown(name string) string { return fmt.Sprintf("%q", v1alpha1.CutText(name, 100)) }
 
+// leaveOut adds what the ManagedCluster does not take.
+func (p *clusterProfile) leaveOut(format string, args ...any) {
+	if p.omitted++; p.omitted <= maxProblems {
+		p.leftOut = append(p.leftOut, fmt.Sprintf(format, args...))
+	}
+}
+
 // omissions says what the ManagedCluster does not take; "" if it takes everything.
 func (p *clusterProfile) omissions() string {
-	if rest := len(p.leftOut) - maxProblems; rest > 0 {
-		return fmt.Sprintf("%s; … %d more", strings.Join(p.leftOut[:maxProblems], "; "), rest)
+	text := strings.Join(p.leftOut, "; ")
+	if rest := p.omitted - len(p.leftOut); rest > 0 {
+		return fmt.Sprintf("%s; … %d more", text, rest)
 	}
-	return strings.Join(p.leftOut, "; ")
+	return text
 }
 
 // profileMark is the value of v1alpha1.ClusterProfileAnnotation. A person who gives a

@@ -2,6 +2,8 @@ package housekeeping
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/caches"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -151,9 +154,48 @@ func showLabels(set map[string]string) string {
 }
 
 func TestOmissions(t *testing.T) {
-	if got := (&clusterProfile{leftOut: strings.Split("abcdefg", "")}).omissions(); got != "a; b; c; d; e; … 2 more" {
+	p := &clusterProfile{}
+	for _, text := range strings.Split("abcdefg", "") {
+		p.leaveOut("%s", text)
+	}
+	if got := p.omissions(); got != "a; b; c; d; e; … 2 more" {
 		t.Error(got)
 	}
+}
+
+// TestLargeProfilesTakeLittleMemory: of a profile as large as the API server stores, whose content
+// a ManagedCluster does not take, no more is kept than the table of caches says.
+func TestLargeProfilesTakeLittleMemory(t *testing.T) {
+	const profiles, properties = 20, 40_000
+	row := slices.IndexFunc(caches.Table(), func(r caches.Row) bool { return r.Kind == "ClusterProfile" })
+	bound := profiles * caches.Table()[row].Bytes
+	heap := func() int {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	views := newProfileViews(Options{}, nil, nil, types.NamespacedName.String)
+	before := heap()
+	for i := range profiles {
+		var all []any
+		for n := range properties {
+			all = append(all, property(fmt.Sprintf("%d-%05d", i, n), ""))
+		}
+		for n := range maxProfileClaims {
+			all = append(all, property(fmt.Sprintf("%s-%d-%d", strings.Repeat("n", 100), i, n), strings.Repeat("v", 1000)))
+		}
+		labels := map[string]string{}
+		for n := range 1000 {
+			labels[fmt.Sprintf("%s/%d-%d", strings.Repeat("l", 250), i, n)] = strings.Repeat("v", 63)
+		}
+		views.put(readProfile(profileObject("fleet", fmt.Sprint(i), labels, map[string]any{"properties": all}), "crd"))
+	}
+	if kept := heap() - before; kept > bound {
+		t.Errorf("%d KiB are kept of a profile, want at most %d", kept/profiles>>10, bound/profiles>>10)
+	}
+	runtime.KeepAlive(views)
 }
 
 // TestLabelsOfPeople: the loop removes only labels that it copied, and copies none over a label of
