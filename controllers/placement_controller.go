@@ -221,5 +221,6 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 		return scheduler.PrepareInterval
 	}
 	r.Inventory.PrepareWindows(request.NamespacedName, r.Now())
+	r.Inventory.PrepareReadiness(request.NamespacedName)
 	return 0
 }

@@ -116,6 +116,7 @@ func (e *Explainer) Explain(ctx context.Context, q *Question) Result {
 		return Result{Retry: scheduler.PrepareInterval}
 	}
 	e.Inventory.PrepareWindows(q.Key(), e.Now())
+	e.Inventory.PrepareReadiness(q.Key())
 	snapshot := s.snapshot(e.Now())
 	if snapshot == nil {
 		return Result{NotFound: true}

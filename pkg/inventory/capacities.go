@@ -54,21 +54,17 @@ func (inv *Inventory) setRequest(i int, request *framework.CapacityRequest, pres
 		return
 	}
 	requests := inv.holdings.capacityRequests.Get(i)
-	at := slices.IndexFunc(requests, func(r *framework.CapacityRequest) bool { return r.Placement == request.Placement })
-	next := slices.Clone(requests) // Snapshots share the old one.
-	if at >= 0 {
-		next = slices.Delete(next, at, at+1)
-	}
-	sign := int64(-1)
+	at, _ := slices.BinarySearchFunc(requests, request, func(a, b *framework.CapacityRequest) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	})
+	sign, next := int64(-1), slices.Clone(requests) // Snapshots share the old one.
 	if present {
-		sign = 1
-		at, _ = slices.BinarySearchFunc(next, request, func(a, b *framework.CapacityRequest) int {
-			if a.Before(b) {
-				return -1
-			}
-			return 1
-		})
-		next = slices.Insert(next, at, request)
+		sign, next = 1, slices.Insert(next, at, request)
+	} else {
+		next = slices.Delete(next, at, at+1)
 	}
 	inv.holdings.capacityRequests.Set(i, next)
 	for name, amount := range request.Amounts {

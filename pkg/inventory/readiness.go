@@ -3,6 +3,7 @@ package inventory
 import (
 	"iter"
 	"maps"
+	"math"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -231,6 +232,44 @@ func (inv *Inventory) requirementsOf(p *placement) []*changes.Readiness {
 	return all
 }
 
+// maxReadinessPart is how many objects are matched while the inventory is locked, before attempts.
+const maxReadinessPart = 500
+
+// PrepareReadiness counts the objects that the next Snapshot of a Placement reads, in parts, so that
+// no other event waits for all of them.
+func (inv *Inventory) PrepareReadiness(key Key) {
+	var names []string
+	for _, r := range read(inv, key, func(p *placement) []*changes.Readiness {
+		inv.loadLast(p)
+		names = inv.subject(p).LastNames()
+		return inv.requirementsOf(p)
+	}) {
+		for at := 0; at < len(names); {
+			at = inv.countReady(key, r, names, at)
+		}
+	}
+}
+
+// countReady counts one part of the objects on clusters, beginning with that at a position. It
+// returns the position of the cluster with which the next part begins.
+func (inv *Inventory) countReady(key Key, r *changes.Readiness, names []string, at int) int {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p, source := inv.placements[key], inv.readiness[r.Source]
+	if p == nil || source == nil {
+		return len(names)
+	}
+	for steps := maxReadinessPart; at < len(names) && steps > 0; at++ {
+		steps--
+		if scope := source.scopes[Key{Namespace: key.Namespace, Name: names[at]}]; scope != nil {
+			if _, complete := scope.count(p, r, &steps); !complete {
+				return at
+			}
+		}
+	}
+	return at
+}
+
 // notReady returns why clusters of a Placement are not ready, by name, and those of which it is not
 // known, because a source cannot be read or says nothing of them. Nil if all are ready.
 func (inv *Inventory) notReady(p *placement, names []string) (all map[string]string, unknown map[string]bool) {
@@ -276,7 +315,8 @@ func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string
 		return r.Source + ": " + failure, false
 	}
 	if objects := inv.readiness[r.Source].scopes[Key{Namespace: p.key.Namespace, Name: cluster}]; objects != nil {
-		count = objects.count(p, r)
+		steps := math.MaxInt
+		count, _ = objects.count(p, r, &steps)
 	}
 	return r.Unready(count.objects, count.ready), count.objects > 0
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -42,15 +43,23 @@ type readinessSource struct {
 type readinessScope struct {
 	objects []*readyObject
 	counts  map[changes.Requirement]*requirementCounts
-	// size is the number of elements in all counts.
-	size int
+	// size is the number of elements in all counts, partial that of those without all objects.
+	size, partial int
 }
 
 // requirementCounts are by the value of placementLabel, or by the empty string without one. They
 // have only values that a Snapshot asked for.
 type requirementCounts struct {
 	requires *changes.Readiness
-	byValue  map[string]*readyCount
+	byValue  map[string]*valueCount
+}
+
+// valueCount is a count that is made in parts: it has the first objects of the scope. A complete
+// one has all.
+type valueCount struct {
+	readyCount
+	first    int
+	complete bool
 }
 
 // readyCount is a number of objects, and of those that are ready.
@@ -120,24 +129,24 @@ func (o *readyObject) whole() ReadyObject {
 	return all
 }
 
-// labelText has labels as one text: each key and each value, followed by a line feed. Objects with
-// equal labels share it. It implements labels.Labels.
+// labelText has labels as one text: a line feed, then key=value and a line feed for each. No key has
+// the character = or a line feed, and no value a line feed. Objects with equal labels share it. It
+// implements labels.Labels.
 type labelText struct{ unique.Handle[string] }
 
 func textOfLabels(set map[string]string) labelText {
 	var b strings.Builder
+	b.WriteString("\n")
 	for _, key := range slices.Sorted(maps.Keys(set)) {
-		b.WriteString(key + "\n" + set[key] + "\n")
+		b.WriteString(key + "=" + set[key] + "\n")
 	}
 	return labelText{unique.Make(b.String())}
 }
 
 // all yields the labels.
 func (t labelText) all(yield func(key, value string) bool) {
-	for rest := t.Value(); rest != ""; {
-		var key, value string
-		key, rest, _ = strings.Cut(rest, "\n")
-		if value, rest, _ = strings.Cut(rest, "\n"); !yield(key, value) {
+	for line := range strings.Lines(t.Value()[1:]) {
+		if key, value, _ := strings.Cut(line[:len(line)-1], "="); !yield(key, value) {
 			return
 		}
 	}
@@ -145,12 +154,9 @@ func (t labelText) all(yield func(key, value string) bool) {
 
 // Lookup implements labels.Labels.
 func (t labelText) Lookup(label string) (string, bool) {
-	for key, value := range t.all {
-		if key == label {
-			return value, true
-		}
-	}
-	return "", false
+	_, rest, found := strings.Cut(t.Value(), "\n"+label+"=")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value, found
 }
 
 // Has implements labels.Labels.
@@ -189,9 +195,7 @@ func (s *readinessSource) set(object ReadyObject) (before, after *readyObject) {
 		scope = &readinessScope{}
 		s.scopes[after.scope()] = scope
 	}
-	after.at = len(scope.objects)
-	scope.objects = append(scope.objects, after)
-	scope.add(after, 1)
+	scope.add(after)
 	return before, after
 }
 
@@ -202,13 +206,7 @@ func (s *readinessSource) remove(key Key) *readyObject {
 	}
 	s.objects.remove(key.Namespace, key.Name)
 	scope := s.scopes[object.scope()]
-	last := len(scope.objects) - 1
-	scope.objects[object.at] = scope.objects[last]
-	scope.objects[object.at].at = object.at
-	scope.objects[last] = nil
-	scope.objects = scope.objects[:last]
-	scope.add(object, -1)
-	if last == 0 {
+	if scope.remove(object); len(scope.objects) == 0 {
 		delete(s.scopes, object.scope())
 	}
 	return object
@@ -217,24 +215,77 @@ func (s *readinessSource) remove(key Key) *readyObject {
 // failNamespace drops the objects for the Placements of a namespace and keeps no others of it.
 func (s *readinessSource) failNamespace(namespace, why string) {
 	for key, scope := range s.scopes {
-		for key.Namespace == namespace && len(scope.objects) > 0 {
-			s.remove(scope.objects[len(scope.objects)-1].name)
+		if key.Namespace == namespace {
+			for _, o := range scope.objects {
+				s.objects.remove(o.name.Namespace, o.name.Name)
+			}
+			delete(s.scopes, key)
 		}
 	}
 	s.failures[namespace] = why
 }
 
-// add adds n objects like this one to the counts.
-func (s *readinessScope) add(o *readyObject, n int) {
-	for _, c := range s.counts {
-		switch {
-		case o.tooManyLabels:
-			for _, count := range c.byValue {
-				count.objects += n
+func (s *readinessScope) add(o *readyObject) {
+	o.at = len(s.objects)
+	s.objects = append(s.objects, o)
+	for c := range s.countsFor(o) {
+		if c.complete {
+			c.add(o, 1)
+		}
+	}
+}
+
+// remove moves the last object to the position of the removed one.
+func (s *readinessScope) remove(o *readyObject) {
+	last := len(s.objects) - 1
+	moved := s.objects[last]
+	for c := range s.countsFor(o) {
+		if c.complete || o.at < c.first {
+			c.add(o, -1)
+		}
+	}
+	if s.partial > 0 {
+		for c := range s.countsFor(moved) {
+			if !c.complete && o.at < c.first {
+				c.add(moved, 1)
 			}
-		case c.requires.Selects(o.labels):
-			if count := c.byValue[c.requires.Value(o.labels)]; count != nil {
-				count.add(o, n)
+		}
+	}
+	s.objects[o.at], moved.at, s.objects[last] = moved, o.at, nil
+	s.objects = s.objects[:last]
+	if s.partial == 0 {
+		return
+	}
+	for _, counts := range s.counts {
+		for _, c := range counts.byValue {
+			s.complete(c)
+		}
+	}
+}
+
+// complete marks a count that has all objects.
+func (s *readinessScope) complete(c *valueCount) {
+	if !c.complete && c.first == len(s.objects) {
+		c.complete = true
+		s.partial--
+	}
+}
+
+// countsFor iterates over the counts that an object is in, or belongs to.
+func (s *readinessScope) countsFor(o *readyObject) iter.Seq[*valueCount] {
+	return func(yield func(*valueCount) bool) {
+		for _, c := range s.counts {
+			switch {
+			case o.tooManyLabels:
+				for _, count := range c.byValue {
+					if !yield(count) {
+						return
+					}
+				}
+			case c.requires.Selects(o.labels):
+				if count := c.byValue[c.requires.Value(o.labels)]; count != nil && !yield(count) {
+					return
+				}
 			}
 		}
 	}
@@ -246,26 +297,33 @@ func (c *readyCount) add(o *readyObject, n int) {
 	}
 }
 
-// count returns the number of objects that count for a Placement.
-func (s *readinessScope) count(p *placement, r *changes.Readiness) readyCount {
-	value := r.ValueFor(p.key.Name)
+// count returns the number of objects that count for a Placement; false if it takes more steps than
+// those that are left. Each object is one step, until the count is complete.
+func (s *readinessScope) count(p *placement, r *changes.Readiness, steps *int) (readyCount, bool) {
+	c := s.countOf(r, r.ValueFor(p.key.Name))
+	for ; !c.complete && *steps > 0; s.complete(c) {
+		if o := s.objects[c.first]; o.matches(p, r) {
+			c.add(o, 1)
+		}
+		c.first++
+		*steps--
+	}
+	return c.readyCount, c.complete
+}
+
+func (s *readinessScope) countOf(r *changes.Readiness, value string) *valueCount {
 	known := s.counts[r.Requirement()]
 	if known != nil && known.byValue[value] != nil {
-		return *known.byValue[value]
-	}
-	count := &readyCount{}
-	for _, o := range s.objects {
-		if o.matches(p, r) {
-			count.add(o, 1)
-		}
+		return known.byValue[value]
 	}
 	if s.size++; s.counts == nil || s.size > maxReadyCounts {
-		s.counts, s.size, known = map[changes.Requirement]*requirementCounts{}, 1, nil
+		s.counts, s.size, s.partial, known = map[changes.Requirement]*requirementCounts{}, 1, 0, nil
 	}
 	if known == nil {
-		known = &requirementCounts{r, map[string]*readyCount{}}
+		known = &requirementCounts{r, map[string]*valueCount{}}
 		s.counts[r.Requirement()] = known
 	}
-	known.byValue[value] = count
-	return *count
+	s.partial++
+	known.byValue[value] = &valueCount{}
+	return known.byValue[value]
 }

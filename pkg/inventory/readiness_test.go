@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -329,12 +330,17 @@ func TestReadinessCounts(t *testing.T) {
 				rapid.Bool().Draw(t, "ready"), map[string]string{
 					"of": rapid.SampledFrom([]string{"p", "q", ""}).Draw(t, "of"), "app": rapid.SampledFrom([]string{"web", "other"}).Draw(t, "app"),
 				})
-			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "large", "many"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "part", "large", "many"}).Draw(t, "event") {
 			case "large":
 				o.Labels["x"] = strings.Repeat("x", maxLabelBytes)
 				s.set(o)
 			case "remove":
 				s.remove(o.Key)
+			case "part":
+				for _, scope := range s.scopes {
+					steps := 1
+					scope.count(placements[0], requirements[len(s.scopes)%2], &steps)
+				}
 			case "many":
 				if scope := s.scopes[Key{Namespace: "ns", Name: o.Cluster}]; scope != nil {
 					scope.size = maxReadyCounts
@@ -352,12 +358,56 @@ func TestReadinessCounts(t *testing.T) {
 						}
 					}
 				}
-				if got := scope.count(p, r); got != want || len(scope.objects) == 0 {
+				steps := math.MaxInt
+				if rapid.Bool().Draw(t, "later") {
+					continue
+				}
+				if got, complete := scope.count(p, r, &steps); got != want || !complete || len(scope.objects) == 0 {
 					t.Fatalf("%v: %+v, want %+v", key, got, want)
 				}
 			}
 		}
 	})
+}
+
+// TestReadinessIsCountedInParts: before an attempt, the objects that count for a Placement are
+// counted in parts, so that no event waits for many of them; the Snapshot counts none.
+func TestReadinessIsCountedInParts(t *testing.T) {
+	const objects = 3 * maxReadinessPart
+	inv, key := New(Options{}), Key{Namespace: "ns", Name: "p"}
+	inv.Update(fixture.Placement("ns", "p").Obj())
+	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1", "c2").Obj())
+	var all []ReadyObject
+	for i := range objects {
+		all = append(all, object("ns", fmt.Sprint("a", i), "c1", true, nil), object("ns", fmt.Sprint("b", i), "c2", i > 0, nil))
+	}
+	inv.ReplaceReadiness("apps", all, nil)
+	inv.Update(readyPolicy(func(*berthv1alpha1.ReadinessRequirement) {}))
+	scopes := inv.readiness["apps"].scopes
+	counted := func() (n int) {
+		for _, scope := range scopes {
+			for _, counts := range scope.counts {
+				for _, c := range counts.byValue {
+					n += c.first
+				}
+			}
+		}
+		return n
+	}
+	r := inv.requirementsOf(inv.placements[key])[0]
+	for at, before := 0, 0; at < 2; before = counted() {
+		if at = inv.countReady(key, r, []string{"c1", "c2"}, at); counted()-before > maxReadinessPart {
+			t.Fatalf("%d objects are counted at once", counted()-before)
+		}
+	}
+	scopes[Key{Namespace: "ns", Name: "c1"}].counts, scopes[Key{Namespace: "ns", Name: "c2"}].counts = nil, nil
+	if inv.PrepareReadiness(key); counted() != 2*objects {
+		t.Errorf("%d of %d objects are counted before the attempt", counted(), 2*objects)
+	}
+	want := map[string]string{"c2": fmt.Sprintf("apps: %d of %d objects ready", objects-1, objects)}
+	if diff := cmp.Diff(want, inv.Snapshot(key, fixture.Now, nil).NotReady); diff != "" {
+		t.Errorf("not ready (-want +got):\n%s", diff)
+	}
 }
 
 // BenchmarkReadinessOfOneCluster: 10,000 objects of one namespace and cluster, of which one becomes
