@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -8,14 +9,24 @@ import (
 )
 
 // freedCapacity has, for each cluster and resource that changed, what was requested before.
-type freedCapacity map[int]map[v1alpha1.ResourceName]int64
+type freedCapacity map[int]map[*capacity]int64
 
-func (f freedCapacity) changes(i int, name v1alpha1.ResourceName, before int64) {
+func (f freedCapacity) changes(i int, c *capacity, before int64) {
 	if f[i] == nil {
-		f[i] = map[v1alpha1.ResourceName]int64{}
+		f[i] = map[*capacity]int64{}
 	}
-	if _, known := f[i][name]; !known {
-		f[i][name] = before
+	if _, known := f[i][c]; !known {
+		f[i][c] = before
+	}
+}
+
+// keepChanges drops what is requested as before.
+func (f freedCapacity) keepChanges() {
+	for i, before := range f {
+		maps.DeleteFunc(before, func(c *capacity, requested int64) bool { return c.requested.Get(i) == requested })
+		if len(before) == 0 {
+			delete(f, i)
+		}
 	}
 }
 
@@ -74,7 +85,7 @@ func (inv *Inventory) setRequest(i int, request *framework.CapacityRequest, pres
 			continue
 		}
 		requested := c.requested.Get(i)
-		freed.changes(i, name, requested)
+		freed.changes(i, c, requested)
 		if len(requests)+len(next) > framework.MaxExactRequests {
 			c.requested.Set(i, inv.requestedOf(i, name))
 		} else {
@@ -96,7 +107,7 @@ func (inv *Inventory) requestedOf(i int, name v1alpha1.ResourceName) (sum int64)
 func (inv *Inventory) useCapacity(name v1alpha1.ResourceName) {
 	c := inv.holdings.capacities[name]
 	if c == nil {
-		c = &capacity{wanted: -1}
+		c = &capacity{}
 		inv.holdings.capacities[name] = c
 		for i := range inv.clusters.Len() {
 			// A vector without values takes no memory: any user can request resources that no
@@ -135,93 +146,88 @@ func (inv *Inventory) updateCapacities(i int, object *v1alpha1.ManagedCluster) {
 	}
 }
 
-// refilled is a cluster with resources whose requested amounts changed; before has the sums before.
-type refilled struct {
-	cluster int
-	before  map[v1alpha1.ResourceName]int64
-	changed []change
+// requester is a Placement that requests something, and its amounts.
+type requester struct {
+	*holding
+	key     Key
+	amounts []requestedAmount
 }
 
-// change is what was free of a resource before, and is now.
-type change struct {
+type requestedAmount struct {
 	*capacity
-	before, now int64
+	amount int64
 }
 
-func (inv *Inventory) refilledBy(freed freedCapacity) []refilled {
-	all := make([]refilled, 0, len(freed))
-	for i, before := range freed {
-		r := refilled{i, before, make([]change, 0, len(before))}
-		for name, requested := range before {
-			if c := inv.holdings.capacities[name]; c != nil && c.requested.Get(i) != requested {
-				free := c.allocatable.Get(i) - 1
-				r.changed = append(r.changed, change{c, free - requested, free - c.requested.Get(i)})
-			}
-		}
-		if len(r.changed) > 0 {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-// addFitting adds the Placements for which a cluster was too full and is not any more, those that
-// have a cluster that is too full now, and those that depend on all qualifying clusters, for which
-// one became too full.
-func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
-	if !inv.started {
-		return
-	}
-	all := inv.refilledBy(freed)
-	if len(all) == 0 {
-		return
-	}
+// requesters returns the Placements that request something, and the number of all their amounts.
+func (inv *Inventory) requesters() (all []requester, amounts int) {
 	for key, h := range inv.holdings.byPlacement {
 		if h.capacityRequest == nil {
 			continue
 		}
+		r := requester{h, key, make([]requestedAmount, 0, len(h.capacityRequest.Amounts))}
 		for name, amount := range h.capacityRequest.Amounts {
-			inv.holdings.capacities[name].wanted = amount
+			r.amounts = append(r.amounts, requestedAmount{inv.holdings.capacities[name], amount})
 		}
-		if slices.ContainsFunc(all, func(r refilled) bool { return inv.isAffected(h, &r) }) {
-			affected.add(key)
-		}
-		for name := range h.capacityRequest.Amounts {
-			inv.holdings.capacities[name].wanted = -1
+		all, amounts = append(all, r), amounts+len(r.amounts)
+	}
+	return all, amounts
+}
+
+// maxFitSteps bounds how many amounts are compared after one event.
+const maxFitSteps = 500_000
+
+// addFitting adds the Placements for which a cluster was too full and is not any more, those that
+// have a cluster that is too full now, and those that depend on all qualifying clusters, for which
+// one became too full. If to find them takes more than maxFitSteps, it adds all that request
+// something: no event may wait for long.
+func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
+	if !inv.started {
+		return
+	}
+	if freed.keepChanges(); len(freed) == 0 {
+		return
+	}
+	all, amounts := inv.requesters()
+	for _, r := range all {
+		if amounts*len(freed) > maxFitSteps || inv.isAffected(&r, freed) {
+			affected.add(r.key)
 		}
 	}
 }
 
-// isAffected reports whether a refilled cluster affects a Placement, whose amounts are in wanted.
-// It runs for each such cluster of each Placement that requests anything.
-func (inv *Inventory) isAffected(h *holding, r *refilled) bool {
-	differs := false
-	if h.has.Has(r.cluster) {
-		for _, c := range r.changed {
-			differs = differs || c.wanted >= 0 && c.now < 0
+// isAffected reports whether one of the clusters affects a Placement.
+func (inv *Inventory) isAffected(r *requester, freed freedCapacity) bool {
+	for i, changed := range freed {
+		if inv.isAffectedBy(r, i, changed) {
+			return true
 		}
-		return differs
 	}
-	for _, c := range r.changed {
-		differs = differs || c.wanted >= 0 && (c.before < c.wanted) != (c.now < c.wanted)
-	}
-	if !differs {
-		return false
-	}
-	fits := inv.fits(h.capacityRequest, r.cluster, nil)
-	return fits != inv.fits(h.capacityRequest, r.cluster, r.before) && (fits || inv.dependsOnQualifying(h.placement))
+	return false
 }
 
-// fits reports whether a request fits on a cluster that the Placement does not have; before has
-// earlier sums of requests.
-func (inv *Inventory) fits(request *framework.CapacityRequest, i int, before map[v1alpha1.ResourceName]int64) bool {
+func (inv *Inventory) isAffectedBy(r *requester, i int, changed map[*capacity]int64) bool {
+	has, fits, fitted := r.has.Has(i), true, true
+	for _, a := range r.amounts {
+		free := a.allocatable.Get(i) - 1
+		now, before := free-a.requested.Get(i), free-a.requested.Get(i)
+		if requested, differs := changed[a.capacity]; differs {
+			if before = free - requested; has && now < 0 {
+				return true
+			}
+		}
+		fits, fitted = fits && free >= 0 && now >= a.amount, fitted && free >= 0 && before >= a.amount
+		if !has && !fits && !fitted {
+			return false
+		}
+	}
+	return !has && fits != fitted && (fits || inv.dependsOnQualifying(r.placement))
+}
+
+// fits reports whether a request fits on a cluster that the Placement does not have.
+func (inv *Inventory) fits(request *framework.CapacityRequest, i int) bool {
 	for name, amount := range request.Amounts {
 		c := inv.holdings.capacities[name]
-		allocatable, requested := c.allocatable.Get(i), c.requested.Get(i)
-		if earlier, known := before[name]; known {
-			requested = earlier
-		}
-		if allocatable == 0 || allocatable-1-requested < amount {
+		if allocatable := c.allocatable.Get(i); allocatable == 0 || allocatable-1-c.requested.Get(i) < amount {
 			return false
 		}
 	}

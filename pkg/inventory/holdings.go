@@ -44,8 +44,6 @@ type capacity struct {
 	allocatable, requested framework.Vector[int64]
 	// users is the number of Placements that request it.
 	users int
-	// wanted is what one Placement requests, while Placements are compared; else -1.
-	wanted int64
 }
 
 func newHoldings() holdings {
@@ -165,7 +163,7 @@ func (inv *Inventory) isShutOut(h *holding, left framework.Bitset) bool {
 	}
 	peers := inv.peersOf(h.placement)
 	for i := range left.All {
-		if h.capacityRequest != nil && !inv.fits(h.capacityRequest, i, nil) || slices.ContainsFunc(peers, func(p framework.Peer) bool { return p.Excludes(i, nil) }) {
+		if h.capacityRequest != nil && !inv.fits(h.capacityRequest, i) || slices.ContainsFunc(peers, func(p framework.Peer) bool { return p.Excludes(i, nil) }) {
 			return true
 		}
 	}

@@ -59,6 +59,36 @@ func TestEditsOfRequestsTakeLittleTime(t *testing.T) {
 	}
 }
 
+// The inventory is locked meanwhile: if an edit changes what is free on many clusters for many
+// Placements, they are not compared, and all are decided.
+func TestManyRequestsAreNotCompared(t *testing.T) {
+	const placements = 40
+	for _, tc := range []struct{ clusters, want int }{{500, 1}, {1000, placements}} {
+		inv := balanced(0)
+		shared := func(j int) string { return fmt.Sprintf("r%d", j) }
+		var names []string
+		for i := range tc.clusters {
+			names = append(names, fmt.Sprintf("c%d", i))
+			cluster := fixture.Cluster(names[i])
+			for j := range 16 {
+				cluster = cluster.Allocatable(shared(j), "1000")
+			}
+			inv.Update(cluster.Obj())
+		}
+		for i := range placements {
+			inv.Update(fixture.Placement("n", fmt.Sprintf("p%d", i)).Obj())
+			inv.Update(requesting(i, shared))
+		}
+		inv.Claim(inventory.Key{Namespace: "n", Name: "p0"}, names)
+		inv.Started()
+		edited := requesting(0, shared)
+		edited.Spec.Requests["r0"] = resource.MustParse("2")
+		if got := len(inv.Update(edited)); got != tc.want {
+			t.Errorf("an edit on %d clusters affects %d Placements, want %d", tc.clusters, got, tc.want)
+		}
+	}
+}
+
 // Any user can request resources that do not exist.
 func TestUnknownResourcesTakeLittleMemory(t *testing.T) {
 	heap := func() int64 {

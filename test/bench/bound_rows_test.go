@@ -86,6 +86,10 @@ func honestPolicy(i, version int) []client.Object {
 	return append(boundPlacement(i, "cluster-00001"), selecting(i, version, func(s *berthv1alpha1.SelectionPolicySpec) { s.ClusterNames.Exclude = []string{"cluster-00002"} }))
 }
 
+func honestRequest(i, version int) []client.Object {
+	return append(boundPlacement(i, numbered("cluster-", 3)...), selecting(i, version, func(s *berthv1alpha1.SelectionPolicySpec) { s.Requests = resources(2, fmt.Sprint(1+version%2)) }))
+}
+
 func honestPage(i, version int) []client.Object {
 	return boundPlacement(i, numbered("cluster-", 3+version%2)...)
 }
@@ -107,6 +111,14 @@ func selectionBounds() map[string]bound {
 		"SelectionPolicy, with all": of(150, 35, 12, 0.5, func(s *spec, _, version int) {
 			s.Affinity.With, s.Affinity.ApartFrom, s.PreferenceWeight = references(1, requiring("x", 0)), references(1, requiring("z", 0)), new(int32(version))
 		}, 3),
+		"SelectionPolicy, requests that never fit": {n: 1000, kept: 20, event: 5, attempt: 5, honest: honestRequest, hostile: func(i, version int) []client.Object {
+			clusters, requests := 1, resources(16, "100")
+			if i == 0 {
+				clusters, requests = boundClusters, resources(16, fmt.Sprint(1+200*(version%2)))
+			}
+			requests["r15"] = resource.MustParse("1000")
+			return append(boundPlacement(i, numbered("cluster-", clusters)...), selecting(i, version, func(s *spec) { s.Requests = requests }))
+		}},
 		"SelectionPolicy, requests": of(1000, 160, 5, 0.5, func(s *spec, _, version int) { s.Requests = resources(16, fmt.Sprint(1+version)) }, boundClusters),
 	}
 }
@@ -207,7 +219,6 @@ func selectorPredicate(all ...metav1.LabelSelectorRequirement) (p v1alpha1.Clust
 	return p
 }
 
-
 // recordOf is a record of p<owner>, as Berth writes it.
 func recordOf(owner, revision int, before, after []string, phase berthv1alpha1.ChangePhase) client.Object {
 	pl := fixture.Placement("ns", fmt.Sprint("p", owner)).Obj()
@@ -220,7 +231,9 @@ func recordOf(owner, revision int, before, after []string, phase berthv1alpha1.C
 
 func recordBounds() map[string]bound {
 	const history = 100
-	long := func(kind string, version int) []string { return numbered(fmt.Sprintf("%s%d%055d", kind, version, 0), boundClusters) }
+	long := func(kind string, version int) []string {
+		return numbered(fmt.Sprintf("%s%d%055d", kind, version, 0), boundClusters)
+	}
 	return map[string]bound{
 		"PlacementChange, ended": {n: history, kept: 10, event: 1, attempt: 5, honest: func(i, version int) []client.Object {
 			return []client.Object{recordOf(0, 1+i+history*version, numbered("cluster-", 3), numbered("cluster-", 4), berthv1alpha1.PhasePublished)}
@@ -312,7 +325,7 @@ func readinessBounds() map[string]bound {
 		return append(boundPlacement(0, numbered("cluster-", boundClusters)...), p)
 	}
 	return map[string]bound{
-		"objects of readiness sources": {n: 20_000, kept: 5, event: 1, attempt: 1, honest: func(i, version int) []client.Object {
+		"objects of readiness sources": {n: 5_000, kept: 5, event: 1, attempt: 1, honest: func(i, version int) []client.Object {
 			return append(waiting(i), application(i, i%boundClusters, 1, health[version%2]))
 		}, hostile: func(i, version int) []client.Object {
 			return append(waiting(i), application(i, 1, 65, health[version%2]))
