@@ -71,11 +71,12 @@ func (inv *Inventory) setRequest(i int, request *framework.CapacityRequest, pres
 		}
 		return 1
 	})
-	sign, next := int64(-1), slices.Clone(requests) // Snapshots share the old one.
+	// Snapshots share the old one.
+	sign, next := int64(1), append(make([]*framework.CapacityRequest, 0, len(requests)+1), requests[:at]...)
 	if present {
-		sign, next = 1, slices.Insert(next, at, request)
+		next = append(append(next, request), requests[at:]...)
 	} else {
-		next = slices.Delete(next, at, at+1)
+		sign, next = -1, append(next, requests[at+1:]...)
 	}
 	inv.holdings.capacityRequests.Set(i, next)
 	for name, amount := range request.Amounts {

@@ -116,7 +116,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 // addPublishers adds the Placements whose pages list cluster i, which left a set, is being deleted,
 // was deleted or was created again. They may have to remove it, whether they use its set or not.
 func (inv *Inventory) addPublishers(i int, affected affectedSet) {
-	for page := range inv.pages.byIndex[i] {
+	for page := range inv.pages.byIndex[i].all {
 		if inv.placements[page.owner] != nil {
 			affected.add(page.owner)
 		}
@@ -140,7 +140,7 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, e *event) {
 			inv.addNaming(object.Name, name, e.affected)
 		}
 	}
-	for page := range inv.pages.byIndex[i] {
+	for page := range inv.pages.byIndex[i].all {
 		inv.dropSubject(page.owner)
 	}
 	inv.addPublishers(i, e.affected)

@@ -31,7 +31,7 @@ type page struct {
 type pageTable struct {
 	byOwner[*page]
 	// byIndex holds the pages that list a cluster, by the index of its name.
-	byIndex nested[int, *page, struct{}]
+	byIndex map[int]few[*page]
 	// taken are page names that a Placement cannot use, because a page of another owner, or one
 	// that is being deleted, has the name.
 	taken nested[Key, string, struct{}]
@@ -52,7 +52,7 @@ type announcement struct {
 
 func newPageTable() pageTable {
 	return pageTable{
-		byOwner: newByOwner[*page](), byIndex: nested[int, *page, struct{}]{}, taken: nested[Key, string, struct{}]{},
+		byOwner: newByOwner[*page](), byIndex: map[int]few[*page]{}, taken: nested[Key, string, struct{}]{},
 		deleted: map[types.UID]bool{}, announced: map[Key]*announcement{},
 	}
 }
@@ -194,7 +194,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 	for _, d := range object.Status.Decisions {
 		i := inv.names.acquire(d.ClusterName)
 		p.indexes = append(p.indexes, i)
-		inv.pages.byIndex.set(i, p, struct{}{})
+		addTo(inv.pages.byIndex, i, p)
 	}
 	inv.pages.set(name, p.owner, p)
 	inv.countPage(p, 1)
@@ -285,7 +285,7 @@ func (inv *Inventory) removePage(p *page, e *event) {
 	inv.pages.remove(nameOf(p.object), p.owner)
 	inv.countPage(p, -1)
 	for _, i := range p.indexes {
-		inv.pages.byIndex.remove(i, p)
+		removeFrom(inv.pages.byIndex, i, p)
 		inv.names.release(i)
 	}
 	inv.setTaken(p, false)

@@ -198,7 +198,7 @@ func (inv *Inventory) needingReadinessOn(cluster string) iter.Seq[*placement] {
 		if !known {
 			return
 		}
-		for page := range inv.pages.byIndex[i] {
+		for page := range inv.pages.byIndex[i].all {
 			p := inv.placements[page.owner]
 			if p != nil && inv.needsReadiness(p) && !yield(p) {
 				return

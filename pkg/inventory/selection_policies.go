@@ -107,46 +107,6 @@ func (inv *Inventory) addNaming(cluster, set string, affected affectedSet) {
 	}
 }
 
-// namers are the policies that name one cluster. One policy can name 20,000 clusters that no other
-// names, so the first one needs no map.
-type namers struct {
-	first *selectionPolicy
-	more  map[*selectionPolicy]struct{}
-}
-
-func (n namers) all(yield func(*selectionPolicy) bool) {
-	if n.first != nil && !yield(n.first) {
-		return
-	}
-	maps.Keys(n.more)(yield)
-}
-
-func (n namers) with(s *selectionPolicy) namers {
-	switch {
-	case n.first == nil:
-		n.first = s
-	case n.first != s:
-		if n.more == nil {
-			n.more = map[*selectionPolicy]struct{}{}
-		}
-		n.more[s] = struct{}{}
-	}
-	return n
-}
-
-func (n namers) without(s *selectionPolicy) namers {
-	delete(n.more, s)
-	if n.first == s {
-		n.first = nil
-		for next := range n.more {
-			n.first = next
-			delete(n.more, next)
-			break
-		}
-	}
-	return n
-}
-
 func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy {
 	tooMany := object.Spec.Affinity.Requirements() > berthv1alpha1.MaxAffinityRequirements
 	compile := func(list string, references []berthv1alpha1.PlacementReference) []affinityTerm {
@@ -178,13 +138,13 @@ type selectionTable struct {
 	// affinities are the policies with affinity of Placements with one policy, by namespace.
 	affinities nested[string, Key, *selectionPolicy]
 	// naming holds the policies that name a cluster in clusterNames, by the cluster's name.
-	naming map[string]namers
+	naming map[string]few[*selectionPolicy]
 }
 
 func newSelectionTable() selectionTable {
 	return selectionTable{
 		byOwner: newByOwner[*selectionPolicy](), dependent: map[string]int{},
-		affinities: nested[string, Key, *selectionPolicy]{}, naming: map[string]namers{},
+		affinities: nested[string, Key, *selectionPolicy]{}, naming: map[string]few[*selectionPolicy]{},
 	}
 }
 
@@ -228,7 +188,7 @@ func (t *selectionTable) store(s *selectionPolicy) {
 		t.dependent[key.Namespace]++
 	}
 	for _, name := range s.clusterNames() {
-		t.naming[name] = t.naming[name].with(s)
+		addTo(t.naming, name, s)
 	}
 }
 
@@ -242,11 +202,7 @@ func (t *selectionTable) drop(s *selectionPolicy) {
 		}
 	}
 	for _, name := range s.clusterNames() {
-		if left := t.naming[name].without(s); left.first != nil {
-			t.naming[name] = left
-		} else {
-			delete(t.naming, name)
-		}
+		removeFrom(t.naming, name, s)
 	}
 }
 

@@ -82,12 +82,11 @@ func honestPlacement(i, _ int) []client.Object {
 	return []client.Object{threeOf("ns", fmt.Sprint("p", i)).Obj()}
 }
 
-func honestPolicy(i, version int) []client.Object {
-	return append(boundPlacement(i, "cluster-00001"), selecting(i, version, func(s *berthv1alpha1.SelectionPolicySpec) { s.ClusterNames.Exclude = []string{"cluster-00002"} }))
-}
-
-func honestRequest(i, version int) []client.Object {
-	return append(boundPlacement(i, numbered("cluster-", 3)...), selecting(i, version, func(s *berthv1alpha1.SelectionPolicySpec) { s.Requests = resources(2, fmt.Sprint(1+version%2)) }))
+// honestPolicy is a Placement with a page and a policy that uses one feature as most do.
+func honestPolicy(set func(s *berthv1alpha1.SelectionPolicySpec, i, version int)) func(i, version int) []client.Object {
+	return func(i, version int) []client.Object {
+		return append(boundPlacement(i, numbered("cluster-", 3)...), selecting(i, version, func(s *berthv1alpha1.SelectionPolicySpec) { set(s, i, version%2) }))
+	}
 }
 
 func honestPage(i, version int) []client.Object {
@@ -96,30 +95,45 @@ func honestPage(i, version int) []client.Object {
 
 func selectionBounds() map[string]bound {
 	type spec = berthv1alpha1.SelectionPolicySpec
-	of := func(n int, kept, event, attempt float64, set func(s *spec, i, version int), clusters int) bound {
-		return bound{n: n, kept: kept, event: event, attempt: attempt, honest: honestPolicy, hostile: func(i, version int) []client.Object {
-			return append(boundPlacement(i, numbered("cluster-", clusters+version%2)...), selecting(i, version, func(s *spec) { set(s, i, version%2) }))
-		}}
+	of := func(row bound, clusters func(i int) int, honest, hostile func(s *spec, i, version int)) bound {
+		row.honest, row.hostile = honestPolicy(honest), func(i, version int) []client.Object {
+			return append(boundPlacement(i, numbered("cluster-", clusters(i)+version%2)...), selecting(i, version, func(s *spec) { hostile(s, i, version%2) }))
+		}
+		return row
+	}
+	named := func(s *spec, _, version int) { s.ClusterNames.Include = numbered("cluster-", 20+version) }
+	together := func(s *spec, i, _ int) {
+		s.Affinity.With = []berthv1alpha1.PlacementReference{{Placement: fmt.Sprint("p", i/2)}}
+	}
+	requested := func(s *spec, _, version int) { s.Requests = resources(2, fmt.Sprint(1+version)) }
+	each := func(clusters int) func(int) int { return func(int) int { return clusters } }
+	firstHasAll := func(i int) int {
+		if i == 0 {
+			return boundClusters
+		}
+		return 1
 	}
 	return map[string]bound{
-		"SelectionPolicy, names of clusters": of(4, 2600, 1, 1, func(s *spec, i, version int) {
+		// The index by name takes as much as short names.
+		"SelectionPolicy, names of clusters": of(bound{n: 4, most: 1.9, kept: 2600, event: 1, attempt: 1}, each(1), named, func(s *spec, i, version int) {
 			s.ClusterNames.Include, s.ClusterNames.Exclude = numbered(fmt.Sprint("i", i, version), 10_000), numbered(fmt.Sprint("e", i, version), 10_000)
-		}, 1),
-		"SelectionPolicy, affinity": of(200, 35, 0.7, 0.5, func(s *spec, _, version int) {
+		}),
+		"SelectionPolicy, affinity": of(bound{n: 200, kept: 35, event: 0.7, attempt: 0.5}, each(1), together, func(s *spec, _, version int) {
 			s.Affinity.With, s.Affinity.ApartFrom = references(4, requiring("y", 9)), references(5+version, requiring("y", 9))
-		}, 1),
-		"SelectionPolicy, with all": of(150, 35, 12, 0.5, func(s *spec, _, version int) {
+		}),
+		"SelectionPolicy, with all": of(bound{n: 150, most: 1.3, kept: 10, event: 8, attempt: 0.5}, each(3), together, func(s *spec, _, version int) {
 			s.Affinity.With, s.Affinity.ApartFrom, s.PreferenceWeight = references(1, requiring("x", 0)), references(1, requiring("z", 0)), new(int32(version))
-		}, 3),
-		"SelectionPolicy, requests that never fit": {n: 1000, kept: 20, event: 5, attempt: 5, honest: honestRequest, hostile: func(i, version int) []client.Object {
-			clusters, requests := 1, resources(16, "100")
-			if i == 0 {
-				clusters, requests = boundClusters, resources(16, fmt.Sprint(1+200*(version%2)))
+		}),
+		"SelectionPolicy, requests": of(bound{n: 1000, kept: 160, event: 20, attempt: 5}, each(boundClusters), requested, func(s *spec, _, version int) {
+			s.Requests = resources(16, fmt.Sprint(1+version))
+		}),
+		// A short amount becomes a large one in memory.
+		"SelectionPolicy, requests that never fit": of(bound{n: 1000, most: 1.6, kept: 15, event: 5, attempt: 5}, firstHasAll, requested, func(s *spec, i, version int) {
+			if s.Requests = resources(16, "100"); i == 0 {
+				s.Requests = resources(16, fmt.Sprint(1+200*version))
 			}
-			requests["r15"] = resource.MustParse("1000")
-			return append(boundPlacement(i, numbered("cluster-", clusters)...), selecting(i, version, func(s *spec) { s.Requests = requests }))
-		}},
-		"SelectionPolicy, requests": of(1000, 160, 5, 0.5, func(s *spec, _, version int) { s.Requests = resources(16, fmt.Sprint(1+version)) }, boundClusters),
+			s.Requests["r15"] = resource.MustParse("1000")
+		}),
 	}
 }
 
@@ -181,7 +195,7 @@ func bounds() map[string]bound {
 				s.Predicates = []v1alpha1.ClusterPredicate{selectorPredicate(metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", i, version), Operator: metav1.LabelSelectorOpDoesNotExist})}
 			})
 		}},
-		"PlacementDecision, of another controller": {n: 200, kept: 450, event: 0.5, attempt: 2, honest: honestPage, hostile: func(i, version int) []client.Object {
+		"PlacementDecision, of another controller": {n: 200, kept: 220, event: 0.5, attempt: 2, honest: honestPage, hostile: func(i, version int) []client.Object {
 			p := fixture.Page("ns", fmt.Sprint("page", i)).Of("p0").ControlledBy("Other", "o").Lists(numbered(fmt.Sprint(i, ".", version%2, "."), 1000)...)
 			return []client.Object{p.Obj()}
 		}},
@@ -235,12 +249,12 @@ func recordBounds() map[string]bound {
 		return numbered(fmt.Sprintf("%s%d%055d", kind, version, 0), boundClusters)
 	}
 	return map[string]bound{
-		"PlacementChange, ended": {n: history, kept: 10, event: 1, attempt: 5, honest: func(i, version int) []client.Object {
+		"PlacementChange, ended": {n: history, kept: 12, event: 1, attempt: 5, honest: func(i, version int) []client.Object {
 			return []client.Object{recordOf(0, 1+i+history*version, numbered("cluster-", 3), numbered("cluster-", 4), berthv1alpha1.PhasePublished)}
 		}, hostile: func(i, version int) []client.Object {
 			return []client.Object{recordOf(0, 1+i+history*version, long("a", i%2), long("a", 1-i%2), berthv1alpha1.PhasePublished)}
 		}},
-		"PlacementChange, open": {n: history, kept: 300, event: 5, attempt: 5, honest: func(i, version int) []client.Object {
+		"PlacementChange, open": {n: history, kept: 340, event: 0.5, attempt: 2, honest: func(i, version int) []client.Object {
 			return append(boundPlacement(i, "cluster-00001"), recordOf(i, 1+version, numbered("cluster-", 1), numbered("cluster-", 3), berthv1alpha1.PhaseHeld))
 		}, hostile: func(i, version int) []client.Object {
 			return append(boundPlacement(i, "cluster-00001"), recordOf(i, 1+version, long("a", i), long("b", i), berthv1alpha1.PhaseHeld))
@@ -277,7 +291,7 @@ func hubBounds() map[string]bound {
 		"ManagedClusterSet": {n: 20, kept: 2500, event: 1, attempt: 0.5,
 			honest:  func(i, version int) []client.Object { return selecting(i, 1, 1, version%2) },
 			hostile: func(i, version int) []client.Object { return selecting(i, 100, 1000, version%2) }},
-		"ManagedClusterSetBinding": {n: 5000, kept: 2, event: 0.5, attempt: 1, honest: func(i, _ int) []client.Object {
+		"ManagedClusterSetBinding": {n: 5000, kept: 2, event: 0.1, attempt: 0.5, honest: func(i, _ int) []client.Object {
 			return []client.Object{fixture.Binding(fmt.Sprint("n", i), "s1")}
 		}, hostile: func(i, version int) []client.Object {
 			return []client.Object{annotated(fixture.Binding("ns", fmt.Sprint("none", i, ".", version)), 5)}
@@ -325,7 +339,7 @@ func readinessBounds() map[string]bound {
 		return append(boundPlacement(0, numbered("cluster-", boundClusters)...), p)
 	}
 	return map[string]bound{
-		"objects of readiness sources": {n: 5_000, kept: 5, event: 1, attempt: 1, honest: func(i, version int) []client.Object {
+		"objects of readiness sources": {n: 5_000, kept: 5, event: 0.5, attempt: 2.5, honest: func(i, version int) []client.Object {
 			return append(waiting(i), application(i, i%boundClusters, 1, health[version%2]))
 		}, hostile: func(i, version int) []client.Object {
 			return append(waiting(i), application(i, 1, 65, health[version%2]))
