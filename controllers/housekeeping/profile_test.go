@@ -155,7 +155,7 @@ func showLabels(set map[string]string) string {
 
 func TestOmissions(t *testing.T) {
 	p := &clusterProfile{}
-	for _, text := range strings.Split("abcdefg", "") {
+	for text := range strings.SplitSeq("abcdefg", "") {
 		p.leaveOut("%s", text)
 	}
 	if got := p.omissions(); got != "a; b; c; d; e; … 2 more" {

@@ -235,8 +235,8 @@ func (inv *Inventory) requirementsOf(p *placement) []*changes.Readiness {
 // maxReadinessPart is how many objects are matched while the inventory is locked, before attempts.
 const maxReadinessPart = 500
 
-// PrepareReadiness counts the objects that the next Snapshot of a Placement reads, in parts, so that
-// no other event waits for all of them.
+// PrepareReadiness counts the objects that the next Snapshot of a Placement reads, in parts, so
+// that no event waits for all of them.
 func (inv *Inventory) PrepareReadiness(key Key) {
 	var names []string
 	for _, r := range read(inv, key, func(p *placement) []*changes.Readiness {

@@ -129,8 +129,8 @@ func (o *readyObject) whole() ReadyObject {
 	return all
 }
 
-// labelText has labels as one text: a line feed, then key=value and a line feed for each. No key has
-// the character = or a line feed, and no value a line feed. Objects with equal labels share it. It
+// labelText has labels as one text: a line feed, then key=value and a line feed for each. No key
+// has an equals sign, and neither key nor value a line feed. Objects with equal labels share it. It
 // implements labels.Labels.
 type labelText struct{ unique.Handle[string] }
 

@@ -22,8 +22,8 @@ func (n nested[A, B, V]) remove(a A, b B) {
 	}
 }
 
-// few is a set that mostly has one element, which needs no map: one page can list 1,000 clusters, and
-// one policy name 20,000, that no other does.
+// few is a set that mostly has one element, which needs no map: one page can list 1,000 clusters,
+// and one policy name 20,000, that no other does.
 type few[T comparable] struct {
 	first T
 	more  map[T]struct{}
