@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 
@@ -68,12 +69,15 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed
 			return
 		}
 		answered = !equality.Semantic.DeepEqual(before.Spec.Approval, object.Spec.Approval)
-		inv.removeRecord(old, before)
 	}
 	if before == nil || !sameVersion(before, object) {
 		inv.addObject(object)
 	}
-	r := inv.addRecord(object, packed)
+	r := inv.newRecord(object, packed, old)
+	if old != nil {
+		inv.removeRecord(old, before)
+	}
+	inv.addRecord(r, object)
 	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(before) {
 		// The old owner is affected as by a deletion.
 		e.affected.add(old.owner)
@@ -84,17 +88,38 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed
 	}
 }
 
-// addRecord stores a record that is not stored yet.
-func (inv *Inventory) addRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord) *record {
+// newRecord returns a record that is not stored yet. It takes the lists from the last state of the
+// record, which may be nil, if they are the same: to read those of a large fleet takes long.
+func (inv *Inventory) newRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord, last *record) *record {
 	r := &record{object: object, owner: recordOwner(object)}
 	if packed != nil {
 		r.object, r.packed = nil, packed
 	}
-	if r.isOpen() {
+	switch {
+	case !r.isOpen():
+	case last != nil && last.isOpen() && sameLists(last.object, object):
+		r.added, r.removed = last.added, last.removed
+		for _, set := range []framework.Bitset{r.added, r.removed} {
+			for i := range set.All {
+				inv.names.hold(i)
+			}
+		}
+	default:
 		// A record with unreadable lists counts as one without lists.
 		added, removed, _ := changes.Lists(object)
 		r.added, r.removed = inv.names.acquireAll(added), inv.names.acquireAll(removed)
 	}
+	return r
+}
+
+// sameLists reports whether two states of a record have the same lists.
+func sameLists(a, b *berthv1alpha1.PlacementChange) bool {
+	return a.Spec.Truncated == b.Spec.Truncated && a.Spec.AddedCount == b.Spec.AddedCount && a.Spec.RemovedCount == b.Spec.RemovedCount &&
+		bytes.Equal(a.Spec.Delta, b.Spec.Delta) && slices.Equal(a.Spec.Added, b.Spec.Added) && slices.Equal(a.Spec.Removed, b.Spec.Removed)
+}
+
+// addRecord stores a new record.
+func (inv *Inventory) addRecord(r *record, object *berthv1alpha1.PlacementChange) {
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, 1)
 	}
@@ -102,7 +127,6 @@ func (inv *Inventory) addRecord(object *berthv1alpha1.PlacementChange, packed *c
 	if r.isOpen() {
 		inv.updateTarget(r.owner)
 	}
-	return r
 }
 
 // recordOwner returns the Placement that the owner reference names; an empty Key without one.

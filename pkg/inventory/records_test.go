@@ -442,3 +442,31 @@ func TestManyEvictions(t *testing.T) {
 		t.Error("another Placement's subject was built again")
 	}
 }
+
+// TestAnswersDoNotReadListsAgain: the lists of a change are read when it is created, not with each
+// answer and each step: those of a large fleet take long, while the inventory is locked.
+func TestAnswersDoNotReadListsAgain(t *testing.T) {
+	const clusters = 5000
+	inv := recorded()
+	var names []string
+	for i := range clusters {
+		names = append(names, fmt.Sprintf("new-%05d", i))
+	}
+	version := 20
+	next := func() *berthv1alpha1.PlacementChange {
+		version++
+		return answered(record("u", 3, version, berthv1alpha1.PhaseHeld, names...), berthv1alpha1.Approved)
+	}
+	inv.Update(next())
+	states := []*berthv1alpha1.PlacementChange{next(), next(), next(), next()}
+	if allocations := testing.AllocsPerRun(len(states)-1, func() {
+		inv.Update(states[0])
+		states = states[1:]
+	}); allocations > clusters/10 {
+		t.Errorf("an answer to a change of %d clusters makes %.0f allocations", clusters, allocations)
+	}
+	inv.Update(record("u", 3, version+1, berthv1alpha1.PhaseProgressing, names...))
+	if got := inv.Subject(plainKey).Incumbents.Len(); got != clusters+2 {
+		t.Errorf("the Placement keeps %d clusters, want %d", got, clusters+2)
+	}
+}
