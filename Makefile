@@ -7,9 +7,10 @@ SHELL := /usr/bin/env bash
 .NOTPARALLEL:
 
 # One build cache for binaries and tests of all clones, with or without a C compiler; no workspace of the user's in between.
+# No binary here has tables of debuggers, so compiling does not generate them.
 export CGO_ENABLED ?= 0
 export GOWORK := off
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath -buildvcs=false)
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -buildvcs=false -gcflags=all=-dwarf=false)
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -32,7 +33,9 @@ MUTANT_SEED ?= 0
 MUTANT_PACKAGES ?= ./pkg/scheduler/... ./pkg/decisions ./pkg/inventory ./pkg/lifecycle ./pkg/changes ./pkg/filters ./pkg/clustercel ./pkg/prioritizers ./controllers
 
 APP := github.com/berth-dev/berth/cmd/berth/app
-BUILD = go build -ldflags="-s -w -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT)"
+# Without these settings, a third of the time of compilers goes to collecting their garbage.
+GO_BUILD = GOGC=off GOMEMLIMIT=1GiB go build
+BUILD = $(GO_BUILD) -ldflags="-s -w -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT)"
 K8S_VERSION = $(shell cd tools/hub && go list -m -f '{{.Version}}' k8s.io/kubernetes)
 K8S_NUMBERS = $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_STAMP = k8s.io/component-base/version
@@ -45,9 +48,10 @@ CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/annotations.yaml ad
 # The folders with files that make manifests generates.
 GENERATED := api config docs/plugins docs/reference pkg/explore/page/states.js pkg/explore/page/types.js charts
 
-# Tests start the API server in KUBEBUILDER_ASSETS if that is set, else the one built here; the garbage collector and kubectl are always built here.
+# The API server in KUBEBUILDER_ASSETS is used if that is set, else the one built here; the garbage collector and kubectl are always built here.
 HUB := bin/hub/etcd bin/hub/kube-apiserver bin/hub/gc bin/hub/kubectl
-TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
+HUB_TOOLS := bin/hub/gc bin/hub/kubectl
+TEST_HUB := $(if $(KUBEBUILDER_ASSETS),$(HUB_TOOLS),$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
@@ -70,8 +74,11 @@ build: ## Build bin/berth, and bin/kubectl-placement, the same under another nam
 
 hub: $(HUB) ## Build the local hub: etcd, kube-apiserver, a garbage collector and kubectl, into bin/hub
 
-run: build hub ## Start a hub with Berth and the samples on this machine; Ctrl-C stops it
-	@bin/berth up --samples
+run: build $(filter-out $(HUB_TOOLS),$(TEST_HUB)) ## Start a hub with Berth and the samples on this machine; Ctrl-C stops it
+	@trap 'kill $$! 2>/dev/null || true' EXIT; $(BUILD_TOOLS) >/dev/null & bin/berth up --samples
+
+# The first decision needs neither the garbage collector nor kubectl: they are built while the hub runs.
+BUILD_TOOLS = exec nice $(MAKE) $(HUB_TOOLS)
 
 image: export GOOS := linux
 image: build bin/hub/kubectl ## Build the image IMAGE with docker, podman or buildah (ENGINE), and write bin/install.yaml, which installs it
@@ -214,7 +221,7 @@ $(RELEASE_FOLDER)/placement.yaml:
 # $(call install,MODULE FOLDER,LDFLAGS,PACKAGE) builds the target from a module of its own and moves it into place whole.
 define install
 @mkdir -p $(@D)
-@go build -C $(1) -ldflags="-s -w $(2)" -o $(CURDIR)/$@.new $(3)
+@$(GO_BUILD) -C $(1) -ldflags="-s -w $(2)" -o $(CURDIR)/$@.new $(3)
 @mv $@.new $@
 endef
 

@@ -165,6 +165,9 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 			return err
 		}
 	}
+	if err := hub.Complete(ctx, out); err != nil {
+		return err
+	}
 	if kubeconfig, err = filepath.Abs(kubeconfig); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,9 @@ const (
 	// another child has died, because an API server without etcd does not stop by itself.
 	graceful = 20 * time.Second
 	hurried  = 2 * time.Second
+
+	// servers are the children without gc: etcd and kube-apiserver.
+	servers = 2
 )
 
 // Options configure a local hub.
@@ -32,7 +36,7 @@ type Options struct {
 	// DataDir is the folder for all data of the hub. It is created if it does not exist. The user
 	// must own it and everything in it. Required.
 	DataDir string
-	// Assets is the first folder to search for etcd, kube-apiserver and gc, absolute. Default: the
+	// Assets is the first folder to search for the programs, absolute. Default: the
 	// folder in KUBEBUILDER_ASSETS. The folder hub beside the running binary is searched next.
 	Assets string
 	// Out receives a line for each step that takes more than a second. Nil discards them.
@@ -44,10 +48,13 @@ type Options struct {
 // Hub is a running local hub. It is safe for concurrent use.
 type Hub struct {
 	layout   layout
+	programs programs
 	lock     *dirLock
 	spawner  *spawner
 	config   *rest.Config
-	children []*child // in the order they were started
+
+	mu       sync.Mutex // guards children, which no longer change once stopping is closed
+	children []*child   // in the order they were started
 
 	stopOnce sync.Once
 	stopping chan struct{}
@@ -55,9 +62,10 @@ type Hub struct {
 	err      error // read only after done is closed
 }
 
-// Start starts a hub and returns when its API server is ready and gc runs. If another process runs
-// a hub on the same data directory, it returns a *RunningError. ctx limits only the start; the hub
-// runs until Stop, or until one of its processes dies.
+// Start starts a hub and returns when its API server is ready. It starts gc if that is built;
+// otherwise Complete does. If another process runs a hub on the same data directory, Start returns
+// a *RunningError. ctx limits only the start; the hub runs until Stop, or until one of its processes
+// dies.
 func Start(ctx context.Context, options Options) (*Hub, error) {
 	out := options.Out
 	if out == nil {
@@ -83,12 +91,13 @@ func Start(ctx context.Context, options Options) (*Hub, error) {
 	}
 	hub := &Hub{
 		layout:   files,
+		programs: programs,
 		lock:     lock,
 		spawner:  newSpawner(),
 		stopping: make(chan struct{}),
 		done:     make(chan struct{}),
 	}
-	if err := hub.start(ctx, programs, options.APIServerArgs, out); err != nil {
+	if err := hub.start(ctx, options.APIServerArgs, out); err != nil {
 		hub.stop(err)
 		<-hub.done
 		return nil, err
@@ -99,8 +108,46 @@ func Start(ctx context.Context, options Options) (*Hub, error) {
 	return hub, nil
 }
 
+// Complete returns when gc and kubectl are built and gc runs, because `make run` builds them while
+// the hub runs already. It must be called at most once.
+func (h *Hub) Complete(ctx context.Context, out io.Writer) error {
+	if h.missing() != "" {
+		fmt.Fprintf(out, "\nNot built yet: %s. `make run` builds them now; otherwise run `make hub`. Commands for another terminal follow.\n"+
+			"Until gc runs, objects stay after their owner or namespace is deleted.\n", h.missing())
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if h.programs.path("gc") != "" && len(h.children) == servers {
+			if err := h.startGC(); err != nil {
+				return err
+			}
+			go h.watch(h.children[servers])
+		}
+		if h.missing() == "" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// missing names what Complete waits for.
+func (h *Hub) missing() string {
+	var names []string
+	for _, name := range []string{"gc", "kubectl"} {
+		if h.programs.path(name) == "" {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
 // start runs the children one after the other. On an error the caller stops those that run.
-func (h *Hub) start(ctx context.Context, programs programs, extra []string, out io.Writer) error {
+func (h *Hub) start(ctx context.Context, extra []string, out io.Writer) error {
 	if err := killStale(h.layout); err != nil {
 		return fmt.Errorf("ending the processes of an earlier run: %w", err)
 	}
@@ -115,7 +162,7 @@ func (h *Hub) start(ctx context.Context, programs programs, extra []string, out 
 	defer ports.release()
 
 	ports.etcd.release()
-	if err := h.spawn("etcd", programs.etcd, etcdArgs(h.layout, pki, ports.etcd.number)); err != nil {
+	if err := h.spawn("etcd", etcdArgs(h.layout, pki, ports.etcd.number)); err != nil {
 		return err
 	}
 	etcdReady := probe(pki.etcdClient, ports.etcd.number)
@@ -125,7 +172,7 @@ func (h *Hub) start(ctx context.Context, programs programs, extra []string, out 
 
 	ports.apiServer.release()
 	args := append(apiServerArgs(pki, ports), extra...)
-	if err := h.spawn("kube-apiserver", programs.apiServer, args); err != nil {
+	if err := h.spawn("kube-apiserver", args); err != nil {
 		return err
 	}
 	apiServerReady := probe(pki.admin, ports.apiServer.number)
@@ -138,11 +185,25 @@ func (h *Hub) start(ctx context.Context, programs programs, extra []string, out 
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
 	h.config = config
-	return h.spawn("gc", programs.gc, []string{"--kubeconfig=" + h.layout.path("pki", "gc.kubeconfig")})
+	if h.programs.path("gc") == "" {
+		return nil
+	}
+	return h.startGC()
 }
 
-func (h *Hub) spawn(name, program string, args []string) error {
-	c, err := h.spawner.start(h.layout, name, program, args)
+func (h *Hub) startGC() error {
+	return h.spawn("gc", []string{"--kubeconfig=" + h.layout.path("pki", "gc.kubeconfig")})
+}
+
+func (h *Hub) spawn(name string, args []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.stopping:
+		return fmt.Errorf("starting %s: the hub stops", name)
+	default:
+	}
+	c, err := h.spawner.start(h.layout, name, h.programs.path(name), args)
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -201,7 +262,9 @@ func (h *Hub) watch(c *child) {
 // first call has an effect; cause becomes the result of Err.
 func (h *Hub) stop(cause error) {
 	h.stopOnce.Do(func() {
+		h.mu.Lock()
 		close(h.stopping)
+		h.mu.Unlock()
 		patience := graceful
 		if cause != nil {
 			patience = hurried

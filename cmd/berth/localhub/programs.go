@@ -8,30 +8,39 @@ import (
 	"strings"
 )
 
-// programs are the paths of the hub's executables.
-type programs struct{ etcd, apiServer, gc string }
+// programs are the folders that may have the hub's executables. Each program is used from the first
+// folder that has it, because KUBEBUILDER_ASSETS of other tools lack gc.
+type programs []string
 
-// findPrograms finds each program in the first folder that has it, because KUBEBUILDER_ASSETS of
-// other tools lack gc. It never searches the current directory, whose files may be another user's.
-func findPrograms(assets string) (programs, error) {
-	folders, err := assetFolders(assets)
-	if err != nil {
-		return programs{}, err
-	}
-	var found programs
-	for name, path := range map[string]*string{"etcd": &found.etcd, "kube-apiserver": &found.apiServer, "gc": &found.gc} {
-		i := slices.IndexFunc(folders, func(folder string) bool { return isExecutable(filepath.Join(folder, name)) })
-		if i < 0 {
-			return programs{}, fmt.Errorf("no %s in %s: `make hub` builds it, KUBEBUILDER_ASSETS may name another folder",
-				name, strings.Join(folders, ", "))
+// path is the program's path, or empty while no folder has it.
+func (p programs) path(name string) string {
+	for _, folder := range p {
+		if path := filepath.Join(folder, name); isExecutable(path) {
+			return path
 		}
-		*path = filepath.Join(folders[i], name)
+	}
+	return ""
+}
+
+func (p programs) String() string { return strings.Join(p, ", ") }
+
+// findPrograms fails if a server is missing. It never searches the current directory, whose files
+// may be another user's.
+func findPrograms(assets string) (programs, error) {
+	found, err := assetFolders(assets)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"etcd", "kube-apiserver"} {
+		if found.path(name) == "" {
+			return nil, fmt.Errorf("no %s in %s: `make hub` builds it, KUBEBUILDER_ASSETS may name another folder", name, found)
+		}
 	}
 	return found, nil
 }
 
 // assetFolders are absolute.
-func assetFolders(assets string) ([]string, error) {
+func assetFolders(assets string) (programs, error) {
 	if assets == "" {
 		assets = os.Getenv("KUBEBUILDER_ASSETS")
 	}
@@ -58,12 +67,12 @@ func SearchPath() ([]string, error) {
 		return nil, err
 	}
 	path := []string{filepath.Dir(exe)}
-	folders, err := assetFolders("")
+	found, err := assetFolders("")
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(folders, func(folder string) bool { return isExecutable(filepath.Join(folder, "kubectl")) }); i >= 0 {
-		path = append(path, folders[i])
+	if kubectl := found.path("kubectl"); kubectl != "" {
+		path = append(path, filepath.Dir(kubectl))
 	}
 	return path, nil
 }

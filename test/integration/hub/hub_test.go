@@ -228,11 +228,34 @@ var _ = Describe("The local hub during its start", func() {
 		Expect(starting.living()).To(BeEmpty())
 	})
 
+	It("decides before gc and kubectl are built, and starts gc then", func() {
+		// Beside this copy of berth is no folder with the hub's other programs.
+		binary, err := os.ReadFile(testhub.Binary())
+		Expect(err).NotTo(HaveOccurred())
+		folder, dataDir, assets := GinkgoT().TempDir(), GinkgoT().TempDir(), linkAssets("etcd", "kube-apiserver")
+		Expect(os.WriteFile(filepath.Join(folder, "berth"), binary, 0o700)).To(Succeed())
+		GinkgoT().Setenv("BERTH_BIN", filepath.Join(folder, "berth"))
+		GinkgoT().Setenv("KUBEBUILDER_ASSETS", assets)
+
+		session := begin(dataDir, "--samples")
+		Eventually(session, startTimeout).Should(gbytes.Say(`NAMESPACE +PLACEMENT`))
+		Eventually(session).Should(gbytes.Say("Not built yet: gc and kubectl. `make run` builds them now"))
+		Expect(filepath.Join(dataDir, "run", "gc.pid")).NotTo(BeAnExistingFile())
+
+		collector := filepath.Join(testhub.KubectlFolder(), "gc")
+		Expect(os.Symlink(collector, filepath.Join(assets, "gc"))).To(Succeed())
+		Eventually(filepath.Join(dataDir, "run", "gc.pid")).Should(BeARegularFile())
+		Consistently(session.Out, "300ms").ShouldNot(gbytes.Say("Try in another terminal"))
+		Expect(os.Symlink(collector, filepath.Join(assets, "kubectl"))).To(Succeed())
+		Eventually(session).Should(gbytes.Say("PATH=" + folder + ":" + assets + ":"))
+
+		Expect(syscall.Kill(childPID(dataDir, "gc"), syscall.SIGKILL)).To(Succeed())
+		Eventually(session, stopTimeout).Should(gexec.Exit(1))
+		Expect(session.Err).To(gbytes.Say(`^berth: gc \(pid \d+\) ended unexpectedly: signal: killed`))
+	})
+
 	It("reports the process that exited, not the errors that follow", func() {
-		assets := GinkgoT().TempDir()
-		for _, name := range []string{"etcd", "kube-apiserver"} {
-			Expect(os.Symlink(filepath.Join(testhub.Assets(), name), filepath.Join(assets, name))).To(Succeed())
-		}
+		assets := linkAssets("etcd", "kube-apiserver")
 		script := []byte("#!/bin/sh\necho gc cannot run\nexit 7\n")
 		Expect(os.WriteFile(filepath.Join(assets, "gc"), script, 0o700)).To(Succeed())
 		GinkgoT().Setenv("KUBEBUILDER_ASSETS", assets)
@@ -242,6 +265,16 @@ var _ = Describe("The local hub during its start", func() {
 		Expect(session.Err).To(gbytes.Say(`^berth: gc \(pid \d+\) ended unexpectedly: exit status 7; the last lines of .*gc\.log:\n +gc cannot run\n$`))
 	})
 })
+
+// linkAssets returns a new folder with only these programs of the hub.
+func linkAssets(names ...string) string {
+	GinkgoHelper()
+	assets := GinkgoT().TempDir()
+	for _, name := range names {
+		Expect(os.Symlink(filepath.Join(testhub.Assets(), name), filepath.Join(assets, name))).To(Succeed())
+	}
+	return assets
+}
 
 func eventuallyGone(ctx context.Context, c client.Client, object client.Object) {
 	GinkgoHelper()
