@@ -80,6 +80,36 @@ func TestDependabot(t *testing.T) {
 	}
 }
 
+// TestSharedModules: Berth and the local hub use the same versions of modules, so that `make run`
+// compiles their packages once. `go get` in the module with the older version corrects a failure.
+func TestSharedModules(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^\t(?:\S+ => )?(\S+) (v\S+)`)
+	versions := func(file string) map[string]string {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]string{}
+		for _, match := range line.FindAllStringSubmatch(string(text), -1) {
+			found[match[1]] = match[2] // replacements come last
+		}
+		return found
+	}
+	shared, hub := 0, versions("tools/hub/go.mod")
+	for module, version := range versions("go.mod") {
+		if hub[module] == "" {
+			continue
+		}
+		shared++
+		if hub[module] != version {
+			t.Errorf("%s: go.mod has %s, tools/hub/go.mod has %s", module, version, hub[module])
+		}
+	}
+	if shared == 0 {
+		t.Error("found no module in both files")
+	}
+}
+
 // TestVersions: docs/versions.md names the versions that the suites run.
 func TestVersions(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "versions.md"))

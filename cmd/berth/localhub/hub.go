@@ -63,8 +63,8 @@ type Hub struct {
 }
 
 // Start starts a hub and returns when its API server is ready. It starts gc if that is built;
-// otherwise Complete does. If another process runs a hub on the same data directory, Start returns
-// a *RunningError. ctx limits only the start; the hub runs until Stop, or until one of its processes
+// otherwise Complete does. If another process runs a hub on the same data directory, it returns a
+// *RunningError. ctx limits only the start; the hub runs until Stop, or until one of its processes
 // dies.
 func Start(ctx context.Context, options Options) (*Hub, error) {
 	out := options.Out
