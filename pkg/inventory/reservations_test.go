@@ -119,9 +119,9 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestCountsAreRecomputable: after any sequence of events each Placement counts once on each cluster
-// that it has published or is publishing, or that a page without label lists. Pages of no Placement
-// count, too.
+// TestCountsAreRecomputable: after any sequence of events each Placement counts once on each
+// cluster that it has published or is publishing, or that a page without label lists. Pages of no
+// Placement count, too.
 func TestCountsAreRecomputable(t *testing.T) {
 	names := []string{"c0", "c1", "c2", "c3", "stray"}
 	someNames := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, len(names), rapid.ID[string])
