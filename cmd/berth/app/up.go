@@ -165,10 +165,20 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 			return err
 		}
 	}
+	if err := o.complete(ctx, hub, kubeconfig, placements, out); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// complete waits for the programs that the commands for another terminal need, and prints these.
+func (o *upOptions) complete(ctx context.Context, hub *localhub.Hub, kubeconfig string, placements []types.NamespacedName, out io.Writer) error {
 	if err := hub.Complete(ctx, out); err != nil {
 		return err
 	}
-	if kubeconfig, err = filepath.Abs(kubeconfig); err != nil {
+	kubeconfig, err := filepath.Abs(kubeconfig)
+	if err != nil {
 		return err
 	}
 	path, err := localhub.SearchPath()
@@ -176,8 +186,7 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		return err
 	}
 	printNext(out, kubeconfig, path, o.dataDir, placements)
-	<-ctx.Done()
-	return context.Cause(ctx)
+	return nil
 }
 
 // awaitPolicies waits until the API server's admission policies work.
