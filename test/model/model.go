@@ -89,7 +89,7 @@ type Record struct {
 	Added, Removed, Forced []string
 	Phase                  berthv1alpha1.ChangePhase
 	Approval               berthv1alpha1.ApprovalDecision
-	// Uses: the approval of an earlier record of the same change permitted it.
+	// Uses: the approval of an earlier record of the same change is used for it.
 	Uses bool
 	// Holds are the plugins that hold the change, with the end of the hold if it is known.
 	Holds map[string]time.Time

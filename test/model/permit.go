@@ -71,7 +71,7 @@ func (a *attempt) generationOf(c *change) int64 {
 }
 
 func isApproved(r *Record) bool {
-	return r != nil && (r.Approval == berthv1alpha1.Approved || r.Uses && r.permitted())
+	return r != nil && (r.Approval == berthv1alpha1.Approved || r.Uses && r.Approval != berthv1alpha1.Rejected)
 }
 
 // continues: an open record stays that of the change while the target, the generation, and the

@@ -19,16 +19,20 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 	case Denied:
 		*after = a.superseded(nil)
 	case Held:
+		used := c.usedApproval()
 		if own == nil {
-			*before = append(a.superseded(c), a.newRecord(c, berthv1alpha1.PhaseHeld, holds))
+			held := a.newRecord(c, berthv1alpha1.PhaseHeld, holds)
+			held.Uses = used != nil
+			*before = append(append(a.superseded(c), held), used...)
 			return
 		}
 		held := *own
+		held.Uses = held.Uses || used != nil
 		if held.Phase == "" {
 			held.LeftAdded, held.LeftRemoved = len(held.Added), len(held.Removed)
 		}
 		held.Phase, held.Holds, held.Started, held.Completed = berthv1alpha1.PhaseHeld, holds, a.started(own), time.Time{}
-		*before = []Record{held}
+		*before = append([]Record{held}, used...)
 		*after = a.superseded(c)
 	case Rejected, Expired:
 		if own != nil && own.Phase != berthv1alpha1.ChangePhase(outcome) {
@@ -50,6 +54,17 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 	}
 }
 
+// usedApproval is the record, as it ends, of the same change under an earlier revision, whose late
+// approval is used; nothing if there is none.
+func (c *change) usedApproval() []Record {
+	if c.ended == nil || c.ended == c.own() || !isApproved(c.ended) {
+		return nil
+	}
+	ended := *c.ended
+	ended.Phase = berthv1alpha1.PhaseSuperseded
+	return []Record{ended}
+}
+
 // own returns the record of a change; nil if it has none.
 func (c *change) own() *Record {
 	switch {
@@ -65,7 +80,11 @@ func (c *change) own() *Record {
 // change that was rejected, or of an earlier spec, which cannot be approved any more. While a
 // record is awaited, only one that was rejected, or whose time has passed, ends.
 func (a *attempt) staysOpen(r Record) bool {
-	return r.permitted() || r.Phase != berthv1alpha1.PhaseRejected && (r.Phase != berthv1alpha1.PhaseSuperseded || r.Generation == a.Placement.Generation || r.onlyForced() || a.awaitsRecord() && !a.passed(r))
+	if r.Phase == berthv1alpha1.PhaseRejected {
+		return false
+	}
+	permitted := slices.ContainsFunc(a.Records, func(was Record) bool { return was.Revision == r.Revision && was.permitted() })
+	return permitted || r.Generation == a.Placement.Generation || r.onlyForced() || a.awaitsRecord() && !a.passed(r)
 }
 
 // keepsOpen reports whether the open record stays open although nothing is decided.
@@ -117,10 +136,7 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 	if outcome == Progressing {
 		first = berthv1alpha1.PhaseProgressing
 	}
-	var used *Record
-	if c.ended != nil && c.ended != own && isApproved(c.ended) {
-		used = c.ended
-	}
+	used := c.usedApproval()
 	var recorded Record
 	switch {
 	case own != nil:
@@ -144,11 +160,7 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 		a.result.After = append(a.superseded(c), a.history(c))
 		return
 	}
-	if used != nil {
-		ended := *used
-		ended.Phase = berthv1alpha1.PhaseSuperseded
-		a.result.Before = append(a.result.Before, ended)
-	}
+	a.result.Before = append(a.result.Before, used...)
 	a.result.After = []Record{a.afterStep(recorded, outcome, c)}
 	if own != nil {
 		a.result.After = append(a.result.After, a.superseded(c)...)
