@@ -65,7 +65,8 @@ func (a *Attempt) isPublished(subject *framework.Subject, found map[string]*v1al
 		return page == nil || !subject.Placement.Publishes(page)
 	})
 	names, _ := framework.Listed(slices.Collect(maps.Values(pages)))
-	return framework.DigestOf(names) == a.Step.Digest
+	// A published decision has at least one page.
+	return len(pages) > 0 && framework.DigestOf(names) == a.Step.Digest
 }
 
 // mayBePublished reports whether pages that could not be read yet may list the last step, which

@@ -96,6 +96,22 @@ func TestRefusedPageEndsQuota(t *testing.T) {
 	}
 }
 
+// TestNoPageIsNotPublished: an empty decision whose write was refused counts as published only once
+// a page says so, not because somebody has deleted the page of the decision before.
+func TestNoPageIsNotPublished(t *testing.T) {
+	d := newDesk(t, ask(), "a")
+	d.attemptUntilStable()
+	d.remove("a")
+	d.pages.refuse = func(string) error { return errors.New("refused") }
+	d.try()
+	d.pages.refuse = nil
+	d.meddle("p-decision-1", func(*v1alpha1.PlacementDecision) bool { return false })
+	d.attemptUntilStable()
+	if got := d.phase("2"); got != berthv1alpha1.PhasePublished {
+		t.Errorf("the change to no cluster is %q: %s", got, d.state())
+	}
+}
+
 func (d *desk) expectStep(want string) {
 	d.t.Helper()
 	d.attempt()
