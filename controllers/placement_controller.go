@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/limits"
 	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
@@ -218,7 +219,7 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 		return wait
 	}
 	if !r.Scheduler.Prepare(pl, r.Inventory.SelectionPolicies(request.NamespacedName)...) {
-		return scheduler.PrepareInterval
+		return limits.PrepareInterval
 	}
 	r.Inventory.PrepareWindows(request.NamespacedName, r.Now())
 	r.Inventory.PrepareReadiness(request.NamespacedName)

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/limits"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -113,7 +114,7 @@ func (e *Explainer) Explain(ctx context.Context, q *Question) Result {
 		return Result{Retry: wait, Throttled: true}
 	}
 	if !e.Scheduler.Prepare(s.placement, e.Inventory.SelectionPolicies(q.Key())...) {
-		return Result{Retry: scheduler.PrepareInterval}
+		return Result{Retry: limits.PrepareInterval}
 	}
 	e.Inventory.PrepareWindows(q.Key(), e.Now())
 	e.Inventory.PrepareReadiness(q.Key())
@@ -140,7 +141,7 @@ func (e *Explainer) decide(ctx context.Context, q *Question, snapshot *framework
 		timedOut = timedOut || q.trials >= maxTimeouts
 	}
 	if a.Failure.IsUnfinished() && q.trials < maxTimeouts || timedOut && max(a.Timeouts, q.trials) < maxTimeouts {
-		return Result{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), scheduler.PrepareInterval)}
+		return Result{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), limits.PrepareInterval)}
 	}
 	result := Result{Failure: a.Failure.Err(), TimedOut: true}
 	if !timedOut {

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/pkg/scheduler/limits"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
@@ -59,14 +58,6 @@ func cycleOutcome(p *plan.Plan) string {
 	}
 	return CycleDecided
 }
-
-// AttemptDelay returns the time until the next attempt for a Placement. It is 0 unless the last
-// attempt timed out or failed, or slow Placements of its namespace have used up their share of the
-// scheduler's time.
-func (s *Scheduler) AttemptDelay(pl *v1alpha1.Placement) time.Duration { return s.Delay(pl) }
-
-// PrepareInterval is the delay before Prepare is called again for a Placement with work left.
-const PrepareInterval = limits.PrepareInterval
 
 // Prepare runs the Preparers for a Placement and its SelectionPolicies, without the cycle lock. It
 // starts no new work after half of CycleTimeout. It returns false if work is left, another

@@ -50,7 +50,7 @@ func charged(s *Scheduler, namespace string) time.Duration {
 	const ms, all, burst, share = time.Millisecond, 2 * time.Second, time.Second, 10
 	s.CycleTimeout = 100 * ms
 	s.Charge(namespace, all)
-	return (s.Delay(fixture.Placement(namespace, "new").Obj())/share + burst - all).Round(ms)
+	return (s.AttemptDelay(fixture.Placement(namespace, "new").Obj())/share + burst - all).Round(ms)
 }
 
 func TestPrepare(t *testing.T) {

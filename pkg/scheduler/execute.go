@@ -171,16 +171,8 @@ func (s *Scheduler) setPublished(a *Attempt, last *framework.Published) {
 	}
 }
 
-// startTimer starts the Timer of an extension point.
-func (s *Scheduler) startTimer(a *Attempt, point string) (end func()) {
-	if s.Timer == nil {
-		return func() {}
-	}
-	return s.Timer(a.Profile.Name, point)
-}
-
 func (s *Scheduler) preBind(ctx context.Context, a *Attempt) *framework.Status {
-	defer s.startTimer(a, "PreBind")()
+	defer s.Timer.Start(a.Profile, "PreBind")()
 	for _, plugin := range a.Profile.PreBind {
 		status := plugins.Call(ctx, "PreBind", plugin, func() *framework.Status {
 			return plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, a.Step)
@@ -193,7 +185,7 @@ func (s *Scheduler) preBind(ctx context.Context, a *Attempt) *framework.Status {
 }
 
 func (s *Scheduler) bind(ctx context.Context, a *Attempt) *framework.Status {
-	defer s.startTimer(a, "Bind")()
+	defer s.Timer.Start(a.Profile, "Bind")()
 	a.bound = true
 	for _, plugin := range a.Profile.Bind {
 		status := plugins.Call(ctx, "Bind", plugin, func() *framework.Status {
@@ -212,7 +204,7 @@ func (s *Scheduler) bind(ctx context.Context, a *Attempt) *framework.Status {
 
 func (s *Scheduler) postBind(ctx context.Context, a *Attempt, now time.Time) {
 	s.memory.publishStep(a.Snapshot.Subject, a.Step, now)
-	defer s.startTimer(a, "PostBind")()
+	defer s.Timer.Start(a.Profile, "PostBind")()
 	a.claim = a.claim.Published(a.Snapshot.Queue, a.Step)
 	for _, plugin := range a.Profile.PostBind {
 		panicked := plugins.Call(ctx, "PostBind", plugin, func() *framework.Status {

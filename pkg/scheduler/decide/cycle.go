@@ -17,9 +17,7 @@ type Decider struct {
 	// Profiles are by name. A Placement selects one by annotation; the default is
 	// v1alpha1.DefaultProfile.
 	Profiles map[string]*plugins.Profile
-	// Timer is called when an attempt starts an extension point; the returned function, when it
-	// ends. Both are called once per extension point, not per plugin or cluster.
-	Timer func(profile, point string) (end func())
+	Timer Timer
 
 	// ChunkSize is how many candidates one goroutine processes at a time; 0 means 16384.
 	ChunkSize int
@@ -164,12 +162,16 @@ func (r *Decision) expiresAt(cause string, t time.Time) {
 	}
 }
 
-// startTimer starts the Timer of an extension point. The caller calls end when the point ends.
-func (s *Decider) startTimer(r *Decision, point string) (end func()) {
-	if s.Timer == nil {
+// Timer is called when an attempt starts an extension point; the returned function, when it ends.
+// Both are called once per extension point, not per plugin or cluster.
+type Timer func(profile, point string) (end func())
+
+// Start calls the Timer, unless it is nil.
+func (t Timer) Start(profile *plugins.Profile, point string) (end func()) {
+	if t == nil {
 		return func() {}
 	}
-	return s.Timer(r.Profile.Name, point)
+	return t(profile.Name, point)
 }
 
 // addBonus adds bonus to the totals of clusters, by index.
@@ -197,7 +199,7 @@ func (s *Decider) preEnqueue(ctx context.Context, r *Decision) *framework.Status
 	if len(r.Profile.PreEnqueue) == 0 {
 		return nil
 	}
-	defer s.startTimer(r, "PreEnqueue")()
+	defer s.Timer.Start(r.Profile, "PreEnqueue")()
 	for _, p := range r.Profile.PreEnqueue {
 		status := plugins.Call(ctx, "PreEnqueue", p, func() *framework.Status { return p.PreEnqueue(ctx, r.State, r.Snapshot.Subject.Placement) })
 		if timedOut := r.timeout("PreEnqueue", p.Name()); timedOut != nil {
@@ -222,7 +224,7 @@ func (s *Decider) preEnqueue(ctx context.Context, r *Decision) *framework.Status
 // preFilter returns the results that narrow the candidates, and the names of the Filter plugins
 // that need not run.
 func (s *Decider) preFilter(ctx context.Context, r *Decision) (admitted []preFilterResult, skipped map[string]bool, failure *framework.Status) {
-	defer s.startTimer(r, "PreFilter")()
+	defer s.Timer.Start(r.Profile, "PreFilter")()
 	skipped = make(map[string]bool, len(r.Profile.PreFilter))
 	r.unused = make([]string, 0, len(r.Profile.PreFilter))
 	for _, p := range r.Profile.PreFilter {
@@ -270,7 +272,7 @@ type preFilterResult struct {
 }
 
 func (s *Decider) filter(ctx context.Context, r *Decision, admitted []preFilterResult, skipped map[string]bool) *framework.Status {
-	defer s.startTimer(r, "Filter")()
+	defer s.Timer.Start(r.Profile, "Filter")()
 	left := r.candidates
 	r.narrowed = make([]narrowing, 0, len(admitted))
 	for i, a := range admitted {
@@ -294,7 +296,7 @@ func (s *Decider) postFilter(ctx context.Context, r *Decision) *framework.Status
 	if r.Demand.Wanted(feasible) <= feasible {
 		return nil
 	}
-	defer s.startTimer(r, "PostFilter")()
+	defer s.Timer.Start(r.Profile, "PostFilter")()
 	filtered := framework.Filtered{Feasible: r.Feasible, Excluded: r.ExcludedBy()}
 	for _, p := range r.Profile.PostFilter {
 		var intents []framework.Intent

@@ -16,7 +16,7 @@ func (s *Decider) score(ctx context.Context, r *Decision, scorers []scorer) *fra
 		return failure
 	}
 	r.scorersOff = len(off) > 0
-	defer s.startTimer(r, "Score")()
+	defer s.Timer.Start(r.Profile, "Score")()
 	active := make([]scoring, 0, len(scorers))
 	for _, p := range scorers {
 		if !off[p.name] || p.addOn {
@@ -53,7 +53,7 @@ func (s *Decider) score(ctx context.Context, r *Decision, scorers []scorer) *fra
 // preScore runs the PreScore plugins and returns the names of those whose Score is disabled. It
 // does not run PreScore of a Score plugin with weight 0.
 func (s *Decider) preScore(ctx context.Context, r *Decision, scorers []scorer) (off map[string]bool, failure *framework.Status) {
-	defer s.startTimer(r, "PreScore")()
+	defer s.Timer.Start(r.Profile, "PreScore")()
 	for _, p := range r.Profile.PreScore {
 		weighed := func(other scorer) bool { return other.name == p.Name() && !other.addOn }
 		if r.Profile.ScorePlugin(p.Name()) != nil && !slices.ContainsFunc(scorers, weighed) {

@@ -90,9 +90,10 @@ func (l *Limits) Forget(key types.NamespacedName) {
 	delete(l.placements, key)
 }
 
-// Delay returns the time until a Placement's next attempt. It is 0 unless the last attempt timed
-// out or failed, or the namespace has used up its share and the Placement is not known to be fast.
-func (l *Limits) Delay(pl *v1alpha1.Placement) time.Duration {
+// AttemptDelay returns the time until a Placement's next attempt. It is 0 unless the last attempt
+// timed out or failed, or the namespace has used up its share and the Placement is not known to be
+// fast.
+func (l *Limits) AttemptDelay(pl *v1alpha1.Placement) time.Duration {
 	if l.CycleTimeout <= 0 {
 		return 0
 	}

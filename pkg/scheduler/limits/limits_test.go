@@ -22,7 +22,7 @@ func TestWaitWithoutLimit(t *testing.T) {
 	l.EndAttempt(pl, time.Hour, 1, false)
 	for timeout, want := range map[time.Duration]bool{0: false, time.Second: true} {
 		l.CycleTimeout = timeout
-		if got := l.Delay(pl) > 0; got != want {
+		if got := l.AttemptDelay(pl) > 0; got != want {
 			t.Errorf("with a limit of %s it waits: %t", timeout, got)
 		}
 	}
@@ -64,18 +64,18 @@ func TestSlowPreparationsMakeSlow(t *testing.T) {
 			if done {
 				l.EndAttempt(pl, time.Millisecond, 0, true)
 			}
-			if l.Delay(pl) == 0 {
+			if l.AttemptDelay(pl) == 0 {
 				t.Errorf("it does not wait, attempt done: %t", done)
 			}
 		}
 		l.EndAttempt(pl, time.Millisecond, 0, false)
-		if wait := l.Delay(pl); wait != 0 {
+		if wait := l.AttemptDelay(pl); wait != 0 {
 			t.Errorf("it still waits for %s", wait)
 		}
 	}
 	other := fixture.Placement("ns", "new").Obj()
 	l.ChargePreparation(other, time.Second)
-	if l.Delay(other) == 0 {
+	if l.AttemptDelay(other) == 0 {
 		t.Error("a new Placement with a slow preparation does not wait")
 	}
 }
@@ -88,7 +88,7 @@ func TestDelayIsOfOneSpec(t *testing.T) {
 	l, _ := limitsOf(time.Second)
 	l.EndAttempt(pl, time.Millisecond, 1, false)
 	for of, want := range map[*v1alpha1.Placement]time.Duration{pl: 10 * time.Second, edited: 0, recreated: 0} {
-		if got := l.Delay(of); got != want || l.Timeouts(of) != int(want/(10*time.Second)) {
+		if got := l.AttemptDelay(of); got != want || l.Timeouts(of) != int(want/(10*time.Second)) {
 			t.Errorf("%s of generation %d waits for %s after %d timeouts, want %s", of.UID, of.Generation, got, l.Timeouts(of), want)
 		}
 	}
@@ -110,10 +110,10 @@ func TestShareOfANamespace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, clock := limitsOf(100 * time.Millisecond)
-			l.Delay(pl)
+			l.AttemptDelay(pl)
 			l.ChargePreparation(pl, tc.used)
 			clock.Step(tc.later)
-			if got := l.Delay(pl); got != tc.want {
+			if got := l.AttemptDelay(pl); got != tc.want {
 				t.Errorf("it waits for %s", got)
 			}
 		})
@@ -124,10 +124,10 @@ func TestShareOfANamespace(t *testing.T) {
 func TestUsedUpShares(t *testing.T) {
 	l, clock := limitsOf(time.Second)
 	pl := fixture.Placement("ns", "p").Obj()
-	l.Delay(pl)
+	l.AttemptDelay(pl)
 	l.ChargePreparation(pl, time.Second)
 	clock.Step(10 * time.Second)
-	l.Delay(pl)
+	l.AttemptDelay(pl)
 	if len(l.used) > 0 {
 		t.Errorf("used: %v", l.used)
 	}

@@ -62,7 +62,7 @@ func (a *planner) findEdits() *editState {
 	pl := subject.Placement
 	published, profile := subject.PublishedGeneration(), publishedProfile(subject)
 	e := &editState{
-		edited: published != 0 && published != pl.Generation || profile != "" && profile != decide.ProfileName(pl),
+		edited: subject.Edited() || profile != "" && profile != decide.ProfileName(pl),
 		forced: map[string]time.Time{},
 	}
 	for _, record := range subject.Records {

@@ -79,10 +79,7 @@ func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool
 	return v
 }
 
-// keepsOpenChange reports whether an attempt that decided nothing leaves the open change as it is,
-// with what earlier attempts reserved for it.
-func (a *planner) keepsOpenChange() bool { return a.undecidedForNow() || a.keepsOpenRecord() }
-
+// keepsOpenRecord reports whether an attempt that decided nothing leaves the open record as it is.
 func (a *planner) keepsOpenRecord() bool {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
 	return open != nil && a.Failure != nil && !a.Supersedes(open)
@@ -106,7 +103,7 @@ func (a *planner) permit(ctx context.Context, m *Move) Verdict {
 	if m.predecessor != nil || m.Open != nil && m.Open.Status.PermittedTime != nil {
 		return Verdict{Outcome: Permitted}
 	}
-	defer a.startTimer("Permit")()
+	defer a.in.Timer.Start(a.Profile, "Permit")()
 	holds := map[string]*framework.Status{}
 	deadlines := map[string]time.Time{}
 	for _, plugin := range a.Profile.Permit {
@@ -251,7 +248,7 @@ const maxReason = 1024
 
 // reserve runs the Reserve plugins up to the first failure. The result is empty if all succeed.
 func (a *planner) reserve(ctx context.Context, m *Move) Verdict {
-	defer a.startTimer("Reserve")()
+	defer a.in.Timer.Start(a.Profile, "Reserve")()
 	a.Claim = ClaimFor(m.Proposal, a.Snapshot.Queue)
 	for _, plugin := range a.Profile.Reserve {
 		status := plugins.Call(ctx, "Reserve", plugin, func() *framework.Status {

@@ -110,7 +110,7 @@ type Input struct {
 	// RevokedOnly is true for an attempt that only removes clusters of lost sets.
 	RevokedOnly bool
 	Limits      *limits.Limits
-	Timer       func(profile, point string) (end func())
+	Timer       decide.Timer
 }
 
 // planner makes one Plan.
@@ -182,7 +182,7 @@ func (a *planner) chooseChange(ctx context.Context) {
 			a.restBeside(ctx, rest, &Deferred{m, a.Verdict})
 		}
 	case a.endWaits(ctx), !a.in.Reserved || a.in.Dry:
-	case a.keepsOpenChange():
+	case a.undecidedForNow() || a.keepsOpenRecord():
 		a.keepsReserved = true
 	default:
 		if failure := a.unreserve(ctx, &framework.Proposal{}, false); failure != nil {
@@ -315,7 +315,7 @@ func (a *planner) isQuiet() bool {
 		return false
 	}
 	// This attempt ends reservations, which the decision counts of the Snapshot include.
-	if a.in.Reserved || len(a.Holds)+len(a.Intents) > 0 || !a.State.NextAttempt().IsZero() {
+	if a.in.Reserved || len(a.Intents) > 0 || !a.State.NextAttempt().IsZero() {
 		return false
 	}
 	if a.measuresReadiness() || len(subject.Evictions)+len(a.State.Warnings()) > 0 || changes.History(subject.Records).Open() != nil {
@@ -342,14 +342,6 @@ func (a *planner) recovered(failure *framework.Status) {
 // checkTimeout returns an Error if the deadline has passed; nil otherwise.
 func (a *planner) checkTimeout(point string, p framework.Plugin) *framework.Status {
 	return a.Deadline.Timeout(point, p.Name())
-}
-
-// startTimer starts the Timer of an extension point.
-func (a *planner) startTimer(point string) (end func()) {
-	if a.in.Timer == nil {
-		return func() {}
-	}
-	return a.in.Timer(a.Profile.Name, point)
 }
 
 // measuresReadiness reports whether each attempt has to measure how long clusters are ready.

@@ -238,16 +238,6 @@ func (a *planner) earlierApproval() *berthv1alpha1.ChangeApproval {
 // maxMessage is the maximum length of a record's message, in bytes.
 const maxMessage = 4096
 
-// forcedOf returns which of the clusters, sorted, the Placement cannot keep.
-func (a *planner) forcedOf(names []string) (forced []string) {
-	for _, leaving := range a.describeLeaving(names) {
-		if leaving.Forced {
-			forced = append(forced, leaving.Name)
-		}
-	}
-	return forced
-}
-
 // isSame reports whether two records of a Placement are the same one; nil is none.
 func isSame(a, b *berthv1alpha1.PlacementChange) bool {
 	return a != nil && b != nil && a.Spec.Revision == b.Spec.Revision

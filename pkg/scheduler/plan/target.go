@@ -282,8 +282,11 @@ func revokedClusters(snapshot *framework.Snapshot) []string {
 }
 
 // forcedRemovals returns the published clusters that the Placement cannot keep, sorted.
-func (a *planner) forcedRemovals() (forced []string) {
-	for _, leaving := range a.describeLeaving(a.Snapshot.Subject.LastNames()) {
+func (a *planner) forcedRemovals() []string { return a.forcedOf(a.Snapshot.Subject.LastNames()) }
+
+// forcedOf returns which of the clusters, sorted, the Placement cannot keep.
+func (a *planner) forcedOf(names []string) (forced []string) {
+	for _, leaving := range a.describeLeaving(names) {
 		if leaving.Forced {
 			forced = append(forced, leaving.Name)
 		}

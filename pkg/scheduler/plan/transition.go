@@ -161,7 +161,6 @@ func (a *planner) restFirst(ctx context.Context, next, rest *Move) bool {
 		a.unreserve(ctx, rest.Proposal, false)
 	}
 	a.step, a.Deferred = nil, nil
-	a.setChange(nil, Verdict{Outcome: Unchanged})
 	return false
 }
 
@@ -400,7 +399,7 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 	if len(a.Profile.Transition) == 0 {
 		return s
 	}
-	defer a.startTimer("Transition")()
+	defer a.in.Timer.Start(a.Profile, "Transition")()
 	change := framework.NewChange(a.Change.Proposal, a.leaving)
 	change.ReadySince, change.LastProgress, change.Original = a.Timers.ReadySince, a.lastProgress(), a.original()
 	for _, plugin := range a.Profile.Transition {
