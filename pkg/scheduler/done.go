@@ -61,7 +61,7 @@ func (a *Attempt) OpenRecord() *berthv1alpha1.PlacementChange {
 			return record
 		}
 	}
-	if open := changes.History(a.Snapshot.Subject.Records).Open(); open != nil && !a.Supersedes(open) {
+	if open := changes.History(a.Snapshot.Subject.Records).Open(); open != nil && !a.Ends(open) {
 		return open
 	}
 	return nil

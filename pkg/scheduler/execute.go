@@ -23,6 +23,7 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 	}
 	switch {
 	case a.Outcome == plan.Failed && a.Publication() == plan.Nothing && len(a.Records.Before) == 0:
+		// Nothing is written. A failure is counted.
 	case a.FirstTimeout():
 		return a
 	default:
@@ -217,7 +218,7 @@ func (s *Scheduler) postBind(ctx context.Context, a *Attempt, now time.Time) {
 	}
 }
 
-// storeClaim stores what differs from the claim that is stored already.
+// storeClaim stores what differs from the claim that is stored already; KeepClaim if none is known.
 func (s *Scheduler) storeClaim(subject *framework.Subject, next, stored plan.Claim) {
 	same := slices.Equal(next.Clusters, stored.Clusters) && (next.Clusters == nil) == (stored.Clusters == nil)
 	if next.Clusters != nil && !same && s.StoreClaim != nil {

@@ -145,22 +145,22 @@ func (m *Memory) entry(key types.NamespacedName) *remembered {
 	return r
 }
 
-// save stores what the next attempt must know. It keeps the answers if the same change was held
-// before. recorded is true if changes get records.
-func (m *Memory) save(p *plan.Plan, recorded bool) {
+// save stores what the next attempt must know, also if this one then publishes nothing. It keeps the
+// answers if the same change was held before. hasRecords is true if changes get records.
+func (m *Memory) save(p *plan.Plan, hasRecords bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	subject := p.Snapshot.Subject
 	r := m.entry(subject.Key())
 	r.uid, r.at, r.timers, r.profile, r.reserved = subject.Placement.UID, p.Snapshot.Now, p.Timers, p.Profile, p.Reserved
-	if recorded {
+	if hasRecords {
 		r.unrecorded = r.unrecorded.after(p)
 	}
 	if p.Held.Keep {
 		return
 	}
 	next, id := p.Held.Change, p.Held.ID
-	if recorded && p.Outcome == plan.Expired {
+	if hasRecords && p.Outcome == plan.Expired {
 		next = nil // Its record says so. A change without one is held again, so that it gets one.
 	}
 	if r.held == nil || next == nil || r.held.Revision != next.Revision || r.id.Digest != id.Digest || r.id.Generation != id.Generation {

@@ -485,8 +485,8 @@ func TestWaitingKeepsItsClaimBesideTheRest(t *testing.T) {
 	d.tier("gold", "z")
 	a := d.attempt()
 	s := d.snapshot()
-	if n := s.Counts.ByIndex.Get(s.Cluster("z").Index); a.Deferred != nil && a.Deferred.Outcome == plan.Waiting && n != 1 {
-		t.Errorf("the change that adds %v is %s, and z counts %d", a.Deferred.Added, a.Deferred.Outcome, n)
+	if n := s.Counts.ByIndex.Get(s.Cluster("z").Index); a.Deferred != nil && a.Deferred.Answer == plan.Waiting && n != 1 {
+		t.Errorf("the change that adds %v is %s, and z counts %d", a.Deferred.Added, a.Deferred.Answer, n)
 	}
 }
 

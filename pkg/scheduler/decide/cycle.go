@@ -17,7 +17,7 @@ type Decider struct {
 	// Profiles are by name. A Placement selects one by annotation; the default is
 	// v1alpha1.DefaultProfile.
 	Profiles map[string]*plugins.Profile
-	Timer Timer
+	Timer    Timer
 
 	// ChunkSize is how many candidates one goroutine processes at a time; 0 means 16384.
 	ChunkSize int

@@ -62,7 +62,8 @@ type Traits struct {
 
 	Counter
 	// CountsPermitted is true for a ReservePlugin that counts only changes that are permitted:
-	// Unreserve is also called while a change is held or waits.
+	// Reserve is called before Permit, as for all, and Unreserve also while a change is held or
+	// waits.
 	CountsPermitted bool
 
 	// PermitsForcedRemovals is true for a PermitPlugin that permits forced removals

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/limits"
@@ -35,7 +34,7 @@ func (a *planner) removeForced(ctx context.Context) {
 
 // removeOnly proposes the removal of clusters as a change of its own. It reports whether that is
 // permitted, or fails.
-func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool, stability *framework.Stability) (ends bool) {
+func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool, stability *framework.Stability) (done bool) {
 	deadline := a.Deadline
 	if deadline.Passed() {
 		// A Placement that times out must not keep revoked clusters, so their removal gets its own
@@ -59,7 +58,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		// The next attempt decides about what is reserved.
 		a.Claim, p.KeepsReservation = KeepClaim, true
 	}
-	switch v.Outcome {
+	switch v.Answer {
 	case Failed:
 		a.setChange(a.Change, v)
 		return true
@@ -89,9 +88,9 @@ func (a *planner) isInsteadOfTarget(m *Move, v Verdict) bool {
 	switch {
 	case a.Outcome == Undecided:
 		return !a.keepsOpenRecord()
-	case m.Kind != framework.RevokedRemoval || a.Effects().DecisionPending != metav1.ConditionFalse || v.Outcome != Held && v.Outcome != Expired:
+	case m.Kind != framework.RevokedRemoval || a.Effects().DecisionPending != metav1.ConditionFalse || v.Answer != Held && v.Answer != Expired:
 		return false
-	case open == nil || isSame(open, m.Open) || a.Supersedes(open):
+	case open == nil || isSame(open, m.Open) || a.Ends(open):
 		return true
 	}
 	a.State.RequeueAt(a.Snapshot.Now)
@@ -118,17 +117,17 @@ func (a *planner) permitRevoked(ctx context.Context, revoked []string) Outcome {
 	due := a.State.Requeue()
 	v := alone.permit(ctx, m)
 	a.Panics = alone.Panics
-	if a.revokedWait = v.Outcome == Waiting; v.Outcome != Permitted {
+	if a.revokedWait = v.Answer == Waiting; v.Answer != Permitted {
 		a.requeueAsFor(alone, v, due)
 	}
-	return v.Outcome
+	return v.Answer
 }
 
 // requeueAsFor repeats the attempt when a removal alone, which is not made now, is due: soon, if it
 // failed, or waits and no plugin asked for an earlier time than before.
 func (a *planner) requeueAsFor(alone *planner, v Verdict, before time.Time) {
 	at := alone.State.Requeue()
-	if v.Outcome == Failed || v.Outcome == Waiting && at.Equal(before) {
+	if v.Answer == Failed || v.Answer == Waiting && at.Equal(before) {
 		at = a.Snapshot.Now.Add(effects[Waiting].RetryAfter)
 	}
 	if at.After(a.Snapshot.Now) {
@@ -139,8 +138,8 @@ func (a *planner) requeueAsFor(alone *planner, v Verdict, before time.Time) {
 // restThatStays returns the rest of the change in progress without removed clusters; nil if the
 // attempt ends that, or there is none.
 func (a *planner) restThatStays(removed []string) *Move {
-	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
-	if open == nil || a.Supersedes(open) {
+	open := a.inProgress()
+	if open == nil || a.Ends(open) {
 		return nil
 	}
 	return a.restWithout(open, removed)

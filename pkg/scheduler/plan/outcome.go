@@ -56,9 +56,8 @@ type Effects struct {
 	Event string
 	// Phase is that of the change's record; empty if the change gets none.
 	Phase berthv1alpha1.ChangePhase
-	// Supersedes is true if open records of other changes are Superseded; those of this change,
-	// too, if Ends.
-	Supersedes, Ends bool
+	// EndsOthers is true if the open records of other changes end, EndsOwn if that of this one does.
+	EndsOthers, EndsOwn bool
 	// RetryAfter is when the attempt is repeated, unless a plugin asked for another time; 0 if an
 	// event, a plugin or the backoff of a failure says when.
 	RetryAfter time.Duration
@@ -66,15 +65,15 @@ type Effects struct {
 
 // effects maps each outcome to its effects. The outcome is also a metric label.
 var effects = map[Outcome]Effects{
-	Unchanged:   {Supersedes: true, Ends: true},
+	Unchanged:   {EndsOthers: true, EndsOwn: true},
 	Undecided:   {Keep: true},
-	Published:   {Phase: berthv1alpha1.PhasePublished, Supersedes: true},
-	Progressing: {Phase: berthv1alpha1.PhaseProgressing, Supersedes: true},
-	Held:        {DecisionPending: metav1.ConditionTrue, Event: "DecisionHeld", Phase: berthv1alpha1.PhaseHeld, Supersedes: true},
-	Waiting:     {DecisionPending: metav1.ConditionTrue, RetryAfter: decide.WaitingInterval, Supersedes: true},
-	Denied:      {DecisionPending: metav1.ConditionFalse, Event: "DecisionDenied", Supersedes: true, Ends: true},
-	Rejected:    {DecisionPending: metav1.ConditionFalse, Event: "DecisionRejected", Phase: berthv1alpha1.PhaseRejected, Supersedes: true},
-	Expired:     {DecisionPending: metav1.ConditionFalse, Event: "DecisionExpired", Phase: berthv1alpha1.PhaseExpired, Supersedes: true},
+	Published:   {Phase: berthv1alpha1.PhasePublished, EndsOthers: true},
+	Progressing: {Phase: berthv1alpha1.PhaseProgressing, EndsOthers: true},
+	Held:        {DecisionPending: metav1.ConditionTrue, Event: "DecisionHeld", Phase: berthv1alpha1.PhaseHeld, EndsOthers: true},
+	Waiting:     {DecisionPending: metav1.ConditionTrue, RetryAfter: decide.WaitingInterval, EndsOthers: true},
+	Denied:      {DecisionPending: metav1.ConditionFalse, Event: "DecisionDenied", EndsOthers: true, EndsOwn: true},
+	Rejected:    {DecisionPending: metav1.ConditionFalse, Event: "DecisionRejected", Phase: berthv1alpha1.PhaseRejected, EndsOthers: true},
+	Expired:     {DecisionPending: metav1.ConditionFalse, Event: "DecisionExpired", Phase: berthv1alpha1.PhaseExpired, EndsOthers: true},
 	Failed:      {Keep: true},
 }
 
@@ -139,10 +138,10 @@ func (p *Plan) targetText() string {
 	switch {
 	case p.Deferred == nil:
 		return ""
-	case p.Deferred.Outcome == Denied:
+	case p.Deferred.Answer == Denied:
 		return ". The change to the selected clusters is denied by " + p.Deferred.Reason
 	}
-	return ". The change to the selected clusters has ended: " + string(p.Deferred.Outcome)
+	return ". The change to the selected clusters has ended: " + string(p.Deferred.Answer)
 }
 
 // heldHint says how to approve a held change, if an approval helps.

@@ -17,15 +17,15 @@ import (
 // next attempt.
 func TestEffects(t *testing.T) {
 	want := map[Outcome]Effects{
-		"Unchanged":   {Supersedes: true, Ends: true},
+		"Unchanged":   {EndsOthers: true, EndsOwn: true},
 		"Undecided":   {Keep: true},
-		"Published":   {Phase: "Published", Supersedes: true},
-		"Progressing": {Phase: "Progressing", Supersedes: true},
-		"Held":        {DecisionPending: "True", Event: "DecisionHeld", Phase: "Held", Supersedes: true},
-		"Waiting":     {DecisionPending: "True", RetryAfter: 10 * time.Second, Supersedes: true},
-		"Denied":      {DecisionPending: "False", Event: "DecisionDenied", Supersedes: true, Ends: true},
-		"Rejected":    {DecisionPending: "False", Event: "DecisionRejected", Phase: "Rejected", Supersedes: true},
-		"Expired":     {DecisionPending: "False", Event: "DecisionExpired", Phase: "Expired", Supersedes: true},
+		"Published":   {Phase: "Published", EndsOthers: true},
+		"Progressing": {Phase: "Progressing", EndsOthers: true},
+		"Held":        {DecisionPending: "True", Event: "DecisionHeld", Phase: "Held", EndsOthers: true},
+		"Waiting":     {DecisionPending: "True", RetryAfter: 10 * time.Second, EndsOthers: true},
+		"Denied":      {DecisionPending: "False", Event: "DecisionDenied", EndsOthers: true, EndsOwn: true},
+		"Rejected":    {DecisionPending: "False", Event: "DecisionRejected", Phase: "Rejected", EndsOthers: true},
+		"Expired":     {DecisionPending: "False", Event: "DecisionExpired", Phase: "Expired", EndsOthers: true},
 		"Failed":      {Keep: true},
 	}
 	if diff := gocmp.Diff(want, effects); diff != "" {
@@ -50,54 +50,54 @@ func TestMessages(t *testing.T) {
 		plan Plan
 		want string
 	}{
-		"unchanged": {plan: Plan{Verdict: Verdict{Outcome: Unchanged}}},
-		"published": {plan: Plan{Verdict: Verdict{Outcome: Published}}},
+		"unchanged": {plan: Plan{Verdict: Verdict{Answer: Unchanged}}},
+		"published": {plan: Plan{Verdict: Verdict{Answer: Published}}},
 		"held": {
-			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds}},
+			plan: Plan{Verdict: Verdict{Answer: Held, Holds: holds}},
 			want: named + "is held by x: why (expires 2026-08-01T12:00:00Z if not approved); y: too. To approve it: kubectl placement approve placementchange/p-3 -n ns",
 		},
 		"held, an approval is not enough": {
-			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds, stillHeldBy: []string{"x"}}},
+			plan: Plan{Verdict: Verdict{Answer: Held, Holds: holds, stillHeldBy: []string{"x"}}},
 			want: named + "is held by x: why (expires 2026-08-01T12:00:00Z); y: too" + onlyX +
 				". To approve it: kubectl placement approve placementchange/p-3 -n ns",
 		},
 		"held, an approval does not help": {
-			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds, stillHeldBy: []string{"x", "y"}}},
+			plan: Plan{Verdict: Verdict{Answer: Held, Holds: holds, stillHeldBy: []string{"x", "y"}}},
 			want: named + "is held by x: why (expires 2026-08-01T12:00:00Z); y: too" + all,
 		},
 		"held and approved": {
-			plan: Plan{Verdict: Verdict{Outcome: Held, Holds: holds}, Change: &Move{Proposal: &approved}},
+			plan: Plan{Verdict: Verdict{Answer: Held, Holds: holds}, Change: &Move{Proposal: &approved}},
 			want: named + "is held by x: why (expires 2026-08-01T12:00:00Z); y: too. It is approved",
 		},
-		"waiting":  {plan: Plan{Verdict: Verdict{Outcome: Waiting, Reason: "a fact"}}, want: named + "waits for a fact"},
-		"denied":   {plan: Plan{Verdict: Verdict{Outcome: Denied, Reason: "x"}}, want: named + "is denied by x"},
-		"rejected": {plan: Plan{Verdict: Verdict{Outcome: Rejected, Reason: "ann"}}, want: named + "was rejected by ann" + approve},
-		"expired":  {plan: Plan{Verdict: Verdict{Outcome: Expired}}, want: named + "was not approved in time" + approve},
+		"waiting":  {plan: Plan{Verdict: Verdict{Answer: Waiting, Reason: "a fact"}}, want: named + "waits for a fact"},
+		"denied":   {plan: Plan{Verdict: Verdict{Answer: Denied, Reason: "x"}}, want: named + "is denied by x"},
+		"rejected": {plan: Plan{Verdict: Verdict{Answer: Rejected, Reason: "ann"}}, want: named + "was rejected by ann" + approve},
+		"expired":  {plan: Plan{Verdict: Verdict{Answer: Expired}}, want: named + "was not approved in time" + approve},
 		"rejected, after an edit": {
-			plan: Plan{Verdict: Verdict{Outcome: Rejected, Reason: "ann"}, Change: &Move{Proposal: change, Open: edited}},
+			plan: Plan{Verdict: Verdict{Answer: Rejected, Reason: "ann"}, Change: &Move{Proposal: change, Open: edited}},
 			want: named + "was rejected by ann" + approve + ". To give it up, undo the edit: kubectl placement undo p -n ns",
 		},
 		"expired, after an edit": {
-			plan: Plan{Verdict: Verdict{Outcome: Expired}, Change: &Move{Proposal: change, ended: edited}},
+			plan: Plan{Verdict: Verdict{Answer: Expired}, Change: &Move{Proposal: change, ended: edited}},
 			want: named + "was not approved in time" + approve + ". To give it up, undo the edit: kubectl placement undo p -n ns",
 		},
 		"rejected, an approval is not enough": {
-			plan: Plan{Verdict: Verdict{Outcome: Rejected, Reason: "ann", stillHeldBy: []string{"x"}}},
+			plan: Plan{Verdict: Verdict{Answer: Rejected, Reason: "ann", stillHeldBy: []string{"x"}}},
 			want: named + "was rejected by ann" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
 		},
 		"expired, an approval is not enough": {
-			plan: Plan{Verdict: Verdict{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x"}}},
+			plan: Plan{Verdict: Verdict{Answer: Expired, Holds: holds, stillHeldBy: []string{"x"}}},
 			want: named + "was not approved in time" + strings.Replace(approve, " stays", " stays"+onlyX, 1),
 		},
 		"expired without one that an approval ends": {
-			plan: Plan{Verdict: Verdict{Outcome: Expired, Holds: holds, stillHeldBy: []string{"x", "y"}}},
+			plan: Plan{Verdict: Verdict{Answer: Expired, Holds: holds, stillHeldBy: []string{"x", "y"}}},
 			want: named + "was not permitted in time" + strings.Replace(approve, " stays", " stays"+all, 1),
 		},
-		"ended": {plan: Plan{Verdict: Verdict{Outcome: Expired, message: "as the record says"}}, want: "as the record says"},
+		"ended": {plan: Plan{Verdict: Verdict{Answer: Expired, message: "as the record says"}}, want: "as the record says"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			tc.plan.Outcome, tc.plan.Decision, tc.plan.Change = tc.plan.Verdict.Outcome, decisionOn(nil), cmp.Or(tc.plan.Change, &Move{Proposal: change})
+			tc.plan.Outcome, tc.plan.Decision, tc.plan.Change = tc.plan.Verdict.Answer, decisionOn(nil), cmp.Or(tc.plan.Change, &Move{Proposal: change})
 			if got := tc.plan.Message(); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}

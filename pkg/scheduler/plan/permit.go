@@ -18,8 +18,8 @@ import (
 
 // Verdict is the answer of Reserve and Permit plugins to a Move.
 type Verdict struct {
-	Outcome Outcome
-	// Holds are the holds of Permit plugins if the outcome is Held or Expired, or of the open
+	Answer Outcome
+	// Holds are the holds of Permit plugins if the answer is Held or Expired, or of the open
 	// record. Reason is set if it is Waiting, Denied or Rejected; PermitErr, if it is Failed. ended
 	// is true for a change that had already ended; message is then that of its record, if only that
 	// says why.
@@ -33,7 +33,7 @@ type Verdict struct {
 }
 
 func failed(failure *framework.Status) Verdict {
-	return Verdict{Outcome: Failed, PermitErr: failure}
+	return Verdict{Answer: Failed, PermitErr: failure}
 }
 
 // permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
@@ -44,18 +44,18 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 	if !a.in.Dry {
 		v = a.reserve(ctx, m)
 	}
-	reserved := v.Outcome == ""
+	reserved := v.Answer == ""
 	// 7. Permit.
 	if reserved {
 		v = a.permit(ctx, m)
 	}
-	if (v.Outcome == Waiting || v.Outcome == Failed) && m.Open != nil && a.hasExpired(m.Open) {
-		v = Verdict{Outcome: Expired, Holds: m.Open.Status.Holds}
+	if (v.Answer == Waiting || v.Answer == Failed) && m.Open != nil && a.hasExpired(m.Open) {
+		v = Verdict{Answer: Expired, Holds: m.Open.Status.Holds}
 	}
-	if a.in.Dry || v.Outcome == Permitted {
+	if a.in.Dry || v.Answer == Permitted {
 		return v
 	}
-	return a.endReserve(ctx, m, v, reserved && v.Outcome.keepsReservation())
+	return a.endReserve(ctx, m, v, reserved && v.Answer.keepsReservation())
 }
 
 // endReserve runs Unreserve for a change that is not published now. keeps is true if the change
@@ -68,8 +68,8 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool) Verdict {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
 	own := isSame(open, m.Open)
-	unrecorded := v.Outcome == Failed && m.Digest == a.Snapshot.Timers.Change.Digest
-	stays := a.in.Reserved && (unrecorded || open != nil && (v.Outcome == Failed || v.Outcome == Waiting && own))
+	unrecorded := v.Answer == Failed && m.Digest == a.Snapshot.Timers.Change.Digest
+	stays := a.in.Reserved && (unrecorded || open != nil && (v.Answer == Failed || v.Answer == Waiting && own))
 	v = v.orFailed(a.unreserve(ctx, m.Proposal, keeps || stays && (own || unrecorded)))
 	a.keepsReserved = a.keepsReserved || stays
 	if p := OpenChange(a.Snapshot); stays && !own && !unrecorded && p != nil {
@@ -82,7 +82,7 @@ func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool
 // keepsOpenRecord reports whether an attempt that decided nothing leaves the open record as it is.
 func (a *planner) keepsOpenRecord() bool {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
-	return open != nil && a.Failure != nil && !a.Supersedes(open)
+	return open != nil && a.Failure != nil && !a.Ends(open)
 }
 
 // orFailed returns the verdict of the failure, if there is one.
@@ -101,7 +101,7 @@ func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
 // again.
 func (a *planner) permit(ctx context.Context, m *Move) Verdict {
 	if m.predecessor != nil || m.Open != nil && m.Open.Status.PermittedTime != nil {
-		return Verdict{Outcome: Permitted}
+		return Verdict{Answer: Permitted}
 	}
 	defer a.in.Timer.Start(a.Profile, "Permit")()
 	holds := map[string]*framework.Status{}
@@ -134,7 +134,7 @@ func (a *planner) permit(ctx context.Context, m *Move) Verdict {
 		}
 	}
 	v := a.resolvePermit(holds, deadlines, m)
-	if v.Outcome != Permitted && !m.Approved {
+	if v.Answer != Permitted && !m.Approved {
 		v.stillHeldBy = a.heldAfterApproval(ctx, m.Proposal, holds)
 	}
 	return v
@@ -167,17 +167,17 @@ func (a *planner) resolvePermit(holds map[string]*framework.Status, deadlines ma
 	rejecter := m.rejectedBy()
 	switch {
 	case m.Approved && len(holds) == 0:
-		return Verdict{Outcome: Permitted}
+		return Verdict{Answer: Permitted}
 	case !m.Approved && m.ended != nil && (len(holds) > 0 || wasRejected(m.ended)):
 		v := endedResult(m)
 		v.heldBy = slices.Sorted(maps.Keys(holds))
 		return v
 	case !m.Approved && rejecter != "":
-		return Verdict{Outcome: Rejected, Reason: rejecter, Holds: holdsOf(m.Open)}
+		return Verdict{Answer: Rejected, Reason: rejecter, Holds: holdsOf(m.Open)}
 	case len(holds) == 0:
-		return Verdict{Outcome: Permitted}
+		return Verdict{Answer: Permitted}
 	}
-	v := Verdict{Outcome: Held, heldBy: slices.Sorted(maps.Keys(holds))}
+	v := Verdict{Answer: Held, heldBy: slices.Sorted(maps.Keys(holds))}
 	for _, plugin := range v.heldBy {
 		hold := berthv1alpha1.ChangeHold{Plugin: plugin, Reason: v1alpha1.CutText(holds[plugin].Reason(), maxReason)}
 		if until := deadlines[plugin]; !m.Approved { // An approved change does not expire.
@@ -185,7 +185,7 @@ func (a *planner) resolvePermit(holds map[string]*framework.Status, deadlines ma
 			if until.After(a.Snapshot.Now) {
 				a.State.RequeueAt(until)
 			} else {
-				v.Outcome = Expired
+				v.Answer = Expired
 			}
 		}
 		v.Holds = append(v.Holds, hold)
@@ -200,22 +200,22 @@ func deniedOrWaiting(status *framework.Status, m *Move) Verdict {
 	case m.ended != nil && !m.Approved:
 		return endedResult(m)
 	case !m.Approved && m.rejectedBy() != "":
-		return Verdict{Outcome: Rejected, Reason: m.rejectedBy(), Holds: holdsOf(m.Open)}
+		return Verdict{Answer: Rejected, Reason: m.rejectedBy(), Holds: holdsOf(m.Open)}
 	case status.Code() == framework.Pending:
-		return Verdict{Outcome: Waiting, Reason: status.Err().Error(), Holds: holdsOf(m.Open)}
+		return Verdict{Answer: Waiting, Reason: status.Err().Error(), Holds: holdsOf(m.Open)}
 	}
-	return Verdict{Outcome: Denied, Reason: status.Err().Error()}
+	return Verdict{Answer: Denied, Reason: status.Err().Error()}
 }
 
 // endedResult returns the result for a change that was rejected or has expired before.
 func endedResult(m *Move) Verdict {
-	v := Verdict{Outcome: Expired, Holds: holdsOf(m.ended), ended: true}
+	v := Verdict{Answer: Expired, Holds: holdsOf(m.ended), ended: true}
 	switch {
 	case rejected(m.ended):
-		v.Outcome, v.Reason = Rejected, m.ended.Spec.Approval.By
+		v.Answer, v.Reason = Rejected, m.ended.Spec.Approval.By
 	case m.ended.Status.Phase == berthv1alpha1.PhaseRejected:
 		// A plugin rejected it.
-		v.Outcome, v.message = Rejected, m.ended.Status.Message
+		v.Answer, v.message = Rejected, m.ended.Status.Message
 	}
 	return v
 }

@@ -199,10 +199,10 @@ func (a *planner) retry() {
 }
 
 // setChange sets the change that the attempt is about.
-func (a *planner) setChange(m *Move, v Verdict) { a.Change, a.Verdict, a.Outcome = m, v, v.Outcome }
+func (a *planner) setChange(m *Move, v Verdict) { a.Change, a.Verdict, a.Outcome = m, v, v.Answer }
 
-// undecidedForNow reports whether nothing was decided because the attempt is unfinished, or after
-// an error: it is repeated by itself.
+// undecidedForNow reports whether nothing was decided because the attempt is unfinished, a plugin
+// waits, or after an error: it is repeated by itself.
 func (p *Plan) undecidedForNow() bool {
 	return p.Failure != nil && (p.Failure.Code() == framework.Pending || p.Failure.Code() == framework.Error)
 }
@@ -212,7 +212,7 @@ func (p *Plan) undecidedForNow() bool {
 func (a *planner) undecideIfTimedOut() {
 	if timedOut := limits.TimeoutOf(a.PermitErr); timedOut != nil && a.Publish == nil {
 		a.Decision, a.Target, a.Deferred = a.WithFailure(a.PermitErr), nil, nil
-		a.setChange(nil, Verdict{Outcome: Undecided})
+		a.setChange(nil, Verdict{Answer: Undecided})
 	}
 }
 
@@ -253,6 +253,7 @@ func (a *planner) setPublish(ctx context.Context) {
 		}
 	default:
 		if a.Publish == nil {
+			// It sets Timers.Forced and Revoked, also if the outcome is Published then.
 			a.removeForced(ctx)
 		}
 	}
@@ -291,8 +292,8 @@ func (a *planner) held() HeldChange {
 	switch {
 	case a.Effects().Keep:
 		open := changes.History(subject.Records).Open()
-		return HeldChange{Keep: open == nil || !a.Supersedes(open)}
-	case a.Outcome == Waiting && len(a.Change.HeldBy) > 0:
+		return HeldChange{Keep: open == nil || !a.Ends(open)}
+	case a.Outcome == Waiting && len(a.Change.HeldBy) > 0: // It was held before.
 		return HeldChange{Keep: true}
 	case a.ended, a.Outcome != Held && a.Outcome != Rejected && a.Outcome != Expired:
 		return HeldChange{}

@@ -20,7 +20,8 @@ type Records struct {
 	// of the others only the status is written.
 	Before []*berthv1alpha1.PlacementChange
 	// after are changes of statuses after step 9 succeeded; of a record in Before, from what was
-	// written then.
+	// written then. Records of other changes end before step 9 if one is created or nothing is
+	// decided, else after it.
 	after []statusUpdate
 }
 
@@ -82,7 +83,7 @@ func (a *planner) planRecords() {
 				}
 			})
 		}
-		a.writeAfter(a.superseded(now)...)
+		a.writeAfter(a.endings(now)...)
 	case Published:
 		a.recordPermit(now, berthv1alpha1.PhaseHeld, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
 	case Progressing:
@@ -90,10 +91,10 @@ func (a *planner) planRecords() {
 	default:
 		a.expireLater()
 		if !a.Effects().Keep {
-			a.writeAfter(a.superseded(now)...)
+			a.writeAfter(a.endings(now)...)
 			return
 		}
-		for _, r := range a.superseded(now) {
+		for _, r := range a.endings(now) {
 			a.writeBefore(r.record, r.update)
 		}
 	}
@@ -129,7 +130,7 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 	created := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
 	created.Status = status
 	last := []*berthv1alpha1.PlacementChange{created}
-	for _, r := range a.superseded(now) {
+	for _, r := range a.endings(now) {
 		if isSame(r.record, predecessor) {
 			// Its permission would be lost if it ended before the new record is written.
 			last = append(last, withStatus(r.record, r.update))
@@ -161,16 +162,17 @@ func (a *planner) recordHold(now metav1.Time) {
 		}
 	})
 	a.endUsed()
-	a.writeAfter(a.superseded(now)...)
+	a.writeAfter(a.endings(now)...)
 }
 
 // recordPermit writes the permission before step 9, so that the next leader, too, completes the
 // change, and what was published after it. A change without a record gets one before step 9 only if
 // it is published in several steps, or if an earlier record's approval permits it. That record
-// becomes Superseded, so that the approval is used once.
+// becomes Superseded, so that the approval is used once. Until the pages of a change without steps
+// are written, phase is Held.
 func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase, after func(*berthv1alpha1.PlacementChangeStatus)) {
 	record, used := a.Record(), a.usedApproval()
-	supersedes := record != nil || used == nil && phase != berthv1alpha1.PhaseProgressing
+	endsOthersAfter := record != nil || used == nil && phase != berthv1alpha1.PhaseProgressing
 	switch {
 	case record != nil:
 		record = a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
@@ -183,7 +185,7 @@ func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase,
 				status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
 			}
 		})
-	case !supersedes:
+	case !endsOthersAfter:
 		record = a.createBefore(berthv1alpha1.PlacementChangeStatus{
 			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change.Proposal), Approval: a.earlierApproval(),
 		}, now)
@@ -192,8 +194,8 @@ func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase,
 	if record != nil {
 		a.writeAfter(statusUpdate{record, after})
 	}
-	if supersedes {
-		a.writeAfter(a.superseded(now)...)
+	if endsOthersAfter {
+		a.writeAfter(a.endings(now)...)
 	}
 }
 
@@ -287,15 +289,15 @@ func (p *Plan) isOwn(record *berthv1alpha1.PlacementChange) bool {
 	return isSame(record, p.Record())
 }
 
-// Supersedes reports whether the attempt ends an open record. One that fails, or decides nothing,
+// Ends reports whether the attempt ends an open record. One that fails, or decides nothing,
 // ends a held change that was rejected or has expired, or of an earlier spec, which an approval
 // does not publish any more.
-func (p *Plan) Supersedes(record *berthv1alpha1.PlacementChange) bool {
+func (p *Plan) Ends(record *berthv1alpha1.PlacementChange) bool {
 	switch effects := p.Effects(); {
 	case p.Change != nil && p.Outcome == Waiting && isSame(record, p.Change.predecessor):
 		return false
-	case effects.Supersedes:
-		return effects.Ends || !p.isOwn(record)
+	case effects.EndsOthers:
+		return effects.EndsOwn || !p.isOwn(record)
 	case effects.Keep:
 		return isHeld(record) && (p.UndecidedUntilEdit() && p.isOfEarlierSpec(record) || rejected(record)) || p.hasExpired(record)
 	}
@@ -344,22 +346,23 @@ func (a *planner) expireLater() {
 // UndecidedUntilEdit reports whether nothing is decided until an input changes: the Placement is
 // misconfigured or not admitted, or its SelectionPolicy is missing.
 func (p *Plan) UndecidedUntilEdit() bool {
-	return p.Outcome == Undecided && !p.undecidedForNow() && !p.UndecidedWaiting()
+	return p.Outcome == Undecided && !p.undecidedForNow()
 }
 
-// superseded ends the open records of other changes with phase Superseded. A record whose target is
-// already published becomes Published: only its last write was lost.
-func (a *planner) superseded(now metav1.Time) []statusUpdate {
+// endings returns how the open records end that the attempt ends.
+func (a *planner) endings(now metav1.Time) []statusUpdate {
 	var all []statusUpdate
 	for _, record := range a.Snapshot.Subject.Records {
-		if changes.IsOpen(record) && a.Supersedes(record) {
-			all = append(all, statusUpdate{record, func(status *berthv1alpha1.PlacementChangeStatus) { a.supersede(record, status, now) }})
+		if changes.IsOpen(record) && a.Ends(record) {
+			all = append(all, statusUpdate{record, func(status *berthv1alpha1.PlacementChangeStatus) { a.end(record, status, now) }})
 		}
 	}
 	return all
 }
 
-func (a *planner) supersede(record *berthv1alpha1.PlacementChange, status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
+// end writes how a record ends: Published if its target is published, and only its last write was
+// lost; Expired or Rejected if it was that before; else Superseded.
+func (a *planner) end(record *berthv1alpha1.PlacementChange, status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
 	subject := a.Snapshot.Subject
 	switch {
 	case a.completes(record):

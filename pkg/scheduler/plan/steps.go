@@ -4,10 +4,7 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -95,11 +92,7 @@ func OpenChange(snapshot *framework.Snapshot) *framework.Proposal {
 	}
 	p.Added, p.Removed = changes.Between(last, p.Clusters)
 	for _, name := range p.Clusters {
-		c := snapshot.Cluster(name)
-		if c == nil {
-			c = framework.NewCluster(&v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, -1)
-		}
-		p.Selected = append(p.Selected, framework.SelectedCluster{Cluster: c})
+		p.Selected = append(p.Selected, framework.SelectedCluster{Cluster: clusterOf(snapshot, name)})
 	}
 	return p
 }

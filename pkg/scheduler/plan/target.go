@@ -70,14 +70,14 @@ func (a *planner) withPublishedScores() []framework.SelectedCluster {
 			selected[i].Score = score
 		}
 	}
-	last := func(s framework.SelectedCluster) int {
+	isDemoted := func(s framework.SelectedCluster) int {
 		if demoted.Has(s.Cluster.Index) {
 			return 1
 		}
 		return 0
 	}
 	slices.SortFunc(selected, func(x, y framework.SelectedCluster) int {
-		return cmp.Or(cmp.Compare(last(x), last(y)), cmp.Compare(y.Score, x.Score), cmp.Compare(x.Cluster.Name, y.Cluster.Name))
+		return cmp.Or(cmp.Compare(isDemoted(x), isDemoted(y)), cmp.Compare(y.Score, x.Score), cmp.Compare(x.Cluster.Name, y.Cluster.Name))
 	})
 	return selected
 }
@@ -143,7 +143,7 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 	return m
 }
 
-// withRecords returns a Move with its open record and the one that ended before. No answer to a
+// withRecords returns a Move with its open record, whose holds it has, and the one that ended. No answer to a
 // record keeps revoked clusters: whose clusters they are is the platform's decision.
 func (a *planner) withRecords(p *framework.Proposal, history changes.History, c *changes.Change) *Move {
 	subject, m := a.Snapshot.Subject, &Move{Proposal: p, ended: history.Ended(c)}
@@ -345,11 +345,7 @@ func (a *planner) lastWithout(without []string, arrived ...string) *framework.Pr
 	}
 	unscored := map[int]int{} // positions in Selected by the index of the cluster
 	for _, name := range names {
-		c := a.Snapshot.Cluster(name)
-		if c == nil {
-			// The cluster was deleted. Its removal is part of the pending change.
-			c = framework.NewCluster(&v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, -1)
-		}
+		c := clusterOf(a.Snapshot, name)
 		score, scored := last.Scores[name]
 		if !scored {
 			unscored[c.Index] = len(p.Selected)
@@ -365,6 +361,15 @@ func (a *planner) lastWithout(without []string, arrived ...string) *framework.Pr
 	}
 	slices.SortStableFunc(p.Selected, func(a, b framework.SelectedCluster) int { return cmp.Compare(b.Score, a.Score) })
 	return p
+}
+
+// clusterOf returns a published cluster; one with only a name if it was deleted. Its removal is then
+// part of the pending change.
+func clusterOf(snapshot *framework.Snapshot, name string) *framework.Cluster {
+	if c := snapshot.Cluster(name); c != nil {
+		return c
+	}
+	return framework.NewCluster(&v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, -1)
 }
 
 // arrived returns the clusters that an interrupted step has added, sorted: no attempt that makes

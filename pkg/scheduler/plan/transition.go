@@ -64,7 +64,7 @@ func (a *planner) nextStep(ctx context.Context) {
 		}
 		a.setChange(a.Change, v)
 		return
-	case a.isRest():
+	case a.isRest(): // Progressing also if all of it is published: Target is not.
 		if t == nil {
 			t = &framework.Transition{Added: a.Change.Added, Removed: a.Change.Removed}
 		}
@@ -95,11 +95,17 @@ func (a *planner) nextStep(ctx context.Context) {
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
-// remainingChange returns the rest of the change in progress; nil if the Placement cannot keep a
-// cluster that the rest keeps. Revoked ones are removed beside it, once that is permitted: the rest
+// inProgress returns the record of the change in progress; nil without one. After a crash the open
+// record may be a newer one, which was created to replace it.
+func (a *planner) inProgress() *berthv1alpha1.PlacementChange {
+	return changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
+}
+
+// remainingChange returns the rest of the change in progress; nil if that is the change to Target
+// itself (instead), or the Placement cannot keep a cluster that the rest keeps. Revoked ones are removed beside it, once that is permitted: the rest
 // then goes on under a record of its own, because lists of records do not change.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
-	open := changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing)
+	open := a.inProgress()
 	if open == nil || isSame(open, instead.Open) {
 		return nil
 	}
@@ -145,7 +151,7 @@ func (a *planner) restFirst(ctx context.Context, next, rest *Move) bool {
 	if rest == nil || keepsLeaving(next, rest) || len(changes.Minus(changes.Minus(rest.Clusters, a.Snapshot.Subject.LastNames()), next.Clusters)) > 0 {
 		return false
 	}
-	switch v := a.permitChange(ctx, rest); v.Outcome {
+	switch v := a.permitChange(ctx, rest); v.Answer {
 	case Permitted:
 		a.setRest(rest, v, &Deferred{Move: next})
 	case Waiting, Failed:
@@ -191,14 +197,14 @@ func (a *planner) setRest(rest *Move, v Verdict, instead *Deferred) {
 // restBeside makes the rest of the change in progress, if it is permitted, while another change
 // must wait. That keeps its claim.
 func (a *planner) restBeside(ctx context.Context, rest *Move, instead *Deferred) {
-	waits, reserved := instead.Outcome.keepsReservation() && !a.in.Dry, a.Claim
+	waits, reserved := instead.Answer.keepsReservation() && !a.in.Dry, a.Claim
 	switch v := a.permitChange(ctx, rest); {
-	case v.Outcome == Permitted:
+	case v.Answer == Permitted:
 		if a.setRest(rest, v, instead); waits {
 			a.Claim = a.Claim.with(reserved)
 		}
-	case v.Outcome == Waiting || v.Outcome == Failed:
-		if a.setChange(rest, v); waits && v.Outcome == Waiting {
+	case v.Answer == Waiting || v.Answer == Failed:
+		if a.setChange(rest, v); waits && v.Answer == Waiting {
 			a.Claim = a.Claim.with(reserved)
 		}
 	case waits && IsChange(instead.Proposal):
@@ -209,7 +215,7 @@ func (a *planner) restBeside(ctx context.Context, rest *Move, instead *Deferred)
 // endWaits makes the rest of the change in progress, if it is permitted, while its end must wait:
 // Target is published, and a Permit plugin returned Pending for the change without clusters.
 func (a *planner) endWaits(ctx context.Context) bool {
-	if a.Failure != nil || changes.History(a.Snapshot.Subject.Records).Newest(berthv1alpha1.PhaseProgressing) == nil {
+	if a.Failure != nil || a.inProgress() == nil {
 		return false
 	}
 	end := *a.Target
@@ -218,7 +224,7 @@ func (a *planner) endWaits(ctx context.Context) bool {
 	if rest == nil {
 		return false
 	}
-	switch v := a.permit(ctx, m); v.Outcome {
+	switch v := a.permit(ctx, m); v.Answer {
 	case Waiting:
 		a.restBeside(ctx, rest, &Deferred{m, v})
 	case Failed:
