@@ -168,3 +168,31 @@ func TestLostStepStays(t *testing.T) {
 		})
 	}
 }
+
+// TestInterruptedStepCounts: a cluster on a page that Berth wrote counts as a decision, also if
+// the rest of the step failed.
+func TestInterruptedStepCounts(t *testing.T) {
+	for _, name := range []string{"at once", "Permit fails", "Permit waits", "undecided"} {
+		d, _ := interruptedStep(t)
+		switch name {
+		case "Permit fails":
+			d.y.answer = fails
+			_, _ = d.try()
+			_, _ = d.try()
+		case "Permit waits":
+			d.y.answer = awaits
+			_, _ = d.try()
+			_, _ = d.try()
+		case "undecided":
+			d.preScorer.answer = fails
+			_, _ = d.try()
+			_, _ = d.try()
+		}
+		s := d.snapshot()
+		for _, c := range []string{"x", "y", "z"} {
+			if n := s.Counts.ByIndex.Get(s.Cluster(c).Index); listsAny(d, c) && n != 1 {
+				t.Errorf("%s: %s is on a page, and counts %d", name, c, n)
+			}
+		}
+	}
+}

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
 )
 
-// Claim is what a Placement takes of the fleet while its pages do not list it.
+// Claim is what a Placement takes of the fleet while it is not published.
 type Claim struct {
-	// Clusters each count as a decision until a page of the Placement lists them. They replace
-	// those of the last claim; nil keeps those.
+	// Clusters each count as a decision until they are published. They replace those of the last
+	// claim; nil keeps those.
 	Clusters []string
 	// Quota is how many clusters of its queue's quota the Placement uses; negative keeps that of
 	// the last claim.
@@ -32,11 +32,14 @@ func ClaimFor(p *framework.Proposal, queue *framework.QueueAdmission) Claim {
 	return c
 }
 
-// Released returns the claim after its end. Of the quota, the clusters that the pages list stay;
-// all of them, if some pages were written.
+// Released returns the claim after its end: of the quota, the published clusters stay. All of it
+// stays if some pages were written.
 func (c Claim) Released(queue *framework.QueueAdmission, written bool) Claim {
+	if written {
+		return c
+	}
 	c.Clusters = []string{}
-	if queue != nil && !written {
+	if queue != nil {
 		c.Quota = queue.Listed
 	}
 	return c

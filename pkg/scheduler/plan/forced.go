@@ -48,12 +48,13 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	due := a.State.Requeue()
 	rest := a.restThatStays(removed)
 	p.KeepsReservation = rest != nil
-	v := alone.permitChange(ctx, m)
+	claim, v := a.Claim, alone.permitChange(ctx, m)
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
 	a.keepsReserved = a.keepsReserved || alone.keepsReserved
 	if p.KeepsReservation = a.Outcome.keepsReservation(); p.KeepsReservation && !a.in.Dry {
 		a.keepsReserved = true
 		a.reserveAgain(ctx)
+		a.Claim = claim // with that of the next change, if the rest waits, too
 	} else if a.keepsReserved || a.keepsOpenRecord() {
 		// The next attempt decides about what is reserved.
 		a.Claim, p.KeepsReservation = KeepClaim, true
@@ -69,6 +70,10 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 			a.publishBeside(ctx, rest, m, v)
 		}
 		return true
+	}
+	if rest != nil && !a.in.Dry {
+		// Permit was asked with Reserve, which counted the removal instead of the rest.
+		a.recovered(Reserve(ctx, a.Profile, a.State, rest.Proposal, true))
 	}
 	a.requeueAsFor(alone, v, due)
 	if a.isInsteadOfTarget(m, v) {
@@ -194,7 +199,7 @@ func (a *planner) withoutRecords() *framework.Proposal {
 		return nil
 	}
 	var forced []string
-	if a.Outcome == Progressing && a.Record() == nil {
+	if a.Outcome == Progressing && a.Record() == nil && a.Change.predecessor == nil {
 		forced = inBothLists(a.Change.Removed, a.forcedRemovals())
 	}
 	switch p := a.lastWithout(forced); {

@@ -285,7 +285,8 @@ func (a *planner) wholeChange() (added, removed int) {
 	if open := a.Change.Open; open != nil {
 		return int(open.Spec.AddedCount), int(open.Spec.RemovedCount)
 	}
-	return len(a.Change.Added), len(a.Change.Removed)
+	// An addition that no longer qualifies is none any more.
+	return len(changes.Minus(a.Change.Clusters, a.Snapshot.Subject.LastNames())), len(a.Change.Removed)
 }
 
 // checkDeadline reports a change without progress since the progress deadline.
