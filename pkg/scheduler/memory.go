@@ -145,8 +145,8 @@ func (m *Memory) entry(key types.NamespacedName) *remembered {
 	return r
 }
 
-// save stores what the next attempt must know, also if this one then publishes nothing. It keeps the
-// answers if the same change was held before. hasRecords is true if changes get records.
+// save stores what the next attempt must know, also if this one then publishes nothing. It keeps
+// the answers if the same change was held before. hasRecords is true if changes get records.
 func (m *Memory) save(p *plan.Plan, hasRecords bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -68,8 +68,8 @@ func TestProgressIsNeverNegative(t *testing.T) {
 	}
 }
 
-// TestCountsWhileARevokedRemovalIsHeld: BlastRadius counts the whole change in progress until it ends, also
-// after the removal of a revoked cluster was held while nothing was decided or Permit waits.
+// TestCountsWhileARevokedRemovalIsHeld: BlastRadius counts the whole change in progress until it
+// ends, also after the removal of a revoked cluster was held while nothing was decided.
 func TestCountsWhileARevokedRemovalIsHeld(t *testing.T) {
 	for name, then := range map[string]func(d *desk){
 		"nothing happens":        func(*desk) {},
@@ -125,8 +125,8 @@ func TestCountsWhileARevokedRemovalIsHeld(t *testing.T) {
 	}
 }
 
-// TestClaimBesideTheRestThatWaits: a change that waits keeps its claim, also if the rest waits, too,
-// and the removal of a revoked cluster is denied.
+// TestClaimBesideTheRestThatWaits: a change that waits keeps its claim, also if the rest waits,
+// too, and the removal of a revoked cluster is denied.
 func TestClaimBesideTheRestThatWaits(t *testing.T) {
 	for _, revoked := range []bool{false, true} {
 		r := &picky{bare: bare{"picky"}}

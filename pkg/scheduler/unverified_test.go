@@ -97,7 +97,7 @@ func TestRefusedPageEndsQuota(t *testing.T) {
 }
 
 // TestNoPageIsNotPublished: an empty decision whose write was refused counts as published only once
-// a page says so, not because somebody has deleted the page of the decision before.
+// a page says so, not because another client has deleted the page of the decision before it.
 func TestNoPageIsNotPublished(t *testing.T) {
 	d := newDesk(t, ask(), "a")
 	d.attemptUntilStable()

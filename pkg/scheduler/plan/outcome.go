@@ -56,7 +56,8 @@ type Effects struct {
 	Event string
 	// Phase is that of the change's record; empty if the change gets none.
 	Phase berthv1alpha1.ChangePhase
-	// EndsOthers is true if the open records of other changes end, EndsOwn if that of this one does.
+	// EndsOthers is true if the open records of other changes end, EndsOwn if that of this one
+	// does.
 	EndsOthers, EndsOwn bool
 	// RetryAfter is when the attempt is repeated, unless a plugin asked for another time; 0 if an
 	// event, a plugin or the backoff of a failure says when.

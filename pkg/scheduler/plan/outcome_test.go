@@ -97,7 +97,7 @@ func TestMessages(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			tc.plan.Outcome, tc.plan.Decision, tc.plan.Change = tc.plan.Verdict.Answer, decisionOn(nil), cmp.Or(tc.plan.Change, &Move{Proposal: change})
+			tc.plan.Outcome, tc.plan.Decision, tc.plan.Change = tc.plan.Answer, decisionOn(nil), cmp.Or(tc.plan.Change, &Move{Proposal: change})
 			if got := tc.plan.Message(); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}

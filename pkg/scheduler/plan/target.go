@@ -143,8 +143,8 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 	return m
 }
 
-// withRecords returns a Move with its open record, whose holds it has, and the one that ended. No answer to a
-// record keeps revoked clusters: whose clusters they are is the platform's decision.
+// withRecords returns a Move with its open record, whose holds it has, and the one that ended. No
+// answer to a record keeps revoked clusters: whose clusters they are is the platform's decision.
 func (a *planner) withRecords(p *framework.Proposal, history changes.History, c *changes.Change) *Move {
 	subject, m := a.Snapshot.Subject, &Move{Proposal: p, ended: history.Ended(c)}
 	if open := history.Open(); open != nil && changes.Continues(open, c, subject.LastNames(), subject.LastRevision()) {
@@ -363,8 +363,8 @@ func (a *planner) lastWithout(without []string, arrived ...string) *framework.Pr
 	return p
 }
 
-// clusterOf returns a published cluster; one with only a name if it was deleted. Its removal is then
-// part of the pending change.
+// clusterOf returns a published cluster; one with only a name if it was deleted. Its removal is
+// then part of the pending change.
 func clusterOf(snapshot *framework.Snapshot, name string) *framework.Cluster {
 	if c := snapshot.Cluster(name); c != nil {
 		return c

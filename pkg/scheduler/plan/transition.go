@@ -102,8 +102,9 @@ func (a *planner) inProgress() *berthv1alpha1.PlacementChange {
 }
 
 // remainingChange returns the rest of the change in progress; nil if that is the change to Target
-// itself (instead), or the Placement cannot keep a cluster that the rest keeps. Revoked ones are removed beside it, once that is permitted: the rest
-// then goes on under a record of its own, because lists of records do not change.
+// itself (instead), or the Placement cannot keep a cluster that the rest keeps. Revoked ones are
+// removed beside it, once that is permitted: the rest then goes on under a record of its own,
+// because lists of records do not change.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	open := a.inProgress()
 	if open == nil || isSame(open, instead.Open) {
