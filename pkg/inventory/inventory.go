@@ -76,8 +76,8 @@ type Inventory struct {
 	records recordTable
 	// claims are what Placements have: of those that exist, and of those with a claim without an
 	// object. counts are the decisions that these have published or are publishing, and those on
-	// the pages of no Placement. unread are Placements whose last published decision may not be
-	// read yet.
+	// the pages of no Placement. unread are Placements whose last published decision must be
+	// read from their pages, because these changed.
 	claims map[Key]*claim
 	counts decisionCounts
 	unread map[Key]struct{}

@@ -15,13 +15,18 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// loadLast sets the last published decision from pages and records, if it is unknown.
+// loadLast sets the last published decision from pages and records, if it is unknown or they
+// changed.
 func (inv *Inventory) loadLast(p *placement) {
-	if p.last != nil {
+	if _, unread := inv.unread[p.key]; p.last != nil && !unread {
 		return
 	}
-	if last := inv.readLast(p); last != nil {
+	delete(inv.unread, p.key)
+	last := inv.readLast(p)
+	if p.last != nil || last != nil {
 		inv.setLast(p, last)
+	}
+	if last != nil {
 		inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last, KeepsLanded: true})
 	}
 }
@@ -93,12 +98,10 @@ func (inv *Inventory) setLast(p *placement, last *framework.Published) {
 		names = last.Names
 	}
 	inv.setListed(p.claim, names)
-	if p.last = last; last == nil {
-		inv.unread[p.key] = struct{}{}
-	}
+	p.last = last
 }
 
-// readUnread loads what the Placements have published that have not said it yet, so that it counts
+// readUnread loads what Placements have published of which pages arrived since, so that it counts
 // as their decisions.
 func (inv *Inventory) readUnread() {
 	for _, key := range sortedPlacements(inv.unread) {
@@ -142,7 +145,7 @@ func (p *placement) contents(add func(client.Object)) {
 func (inv *Inventory) setDelegated(p *placement, delegated bool) {
 	if delegated && !p.delegated && p.last != nil {
 		p.before = p.last.Names
-		inv.setLast(p, nil)
+		inv.unread[p.key] = struct{}{}
 		inv.holdingChanged(p.key)
 	}
 	p.delegated = delegated
@@ -247,6 +250,7 @@ func (inv *Inventory) setPublished(p *placement, last *framework.Published, keep
 		p.before = nil
 		p.delegated = p.delegated && !last.FromPages
 	}
+	delete(inv.unread, p.key)
 	inv.setLast(p, last)
 	inv.unsettle(p)
 	inv.holdingChanged(p.key)
@@ -268,8 +272,8 @@ func (inv *Inventory) endStart(affected affectedSet) {
 // pagesChanged drops what is known of a Placement's pages. It returns false if there is no such
 // Placement.
 func (inv *Inventory) pagesChanged(owner Key) bool {
-	if p := inv.placements[owner]; p != nil && (p.delegated || inv.options.Follows) {
-		inv.setLast(p, nil)
+	if p := inv.placements[owner]; p != nil && (p.last == nil || p.delegated || inv.options.Follows) {
+		inv.unread[owner] = struct{}{}
 	}
 	return inv.dropSubject(owner)
 }

@@ -124,6 +124,7 @@ func described(inv *Inventory) map[string]any {
 	}
 	for _, key := range inv.Placements() {
 		inv.setLast(inv.placements[key], nil)
+		inv.unread[key] = struct{}{}
 	}
 	for _, key := range inv.Placements() {
 		s := inv.Snapshot(key, fixture.Now, nil)

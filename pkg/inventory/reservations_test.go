@@ -74,7 +74,7 @@ func TestReserve(t *testing.T) {
 			inv.Claim(p, []string{"c0", "c1"})
 			inv.AssumePage(page("c0"), false)
 			inv.Claim(p, nil)
-		}, map[string]int32{}},
+		}, map[string]int32{"c0": 1}},
 		"the watch shows one": {func(inv *inventory.Inventory) { inv.Claim(p, []string{"c0"}); inv.Update(page("c0")) }, map[string]int32{"c0": 1}},
 		"shown, and gone again": {func(inv *inventory.Inventory) {
 			inv.Claim(p, []string{"c0"})
