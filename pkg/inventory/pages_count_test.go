@@ -27,12 +27,10 @@ func plainFleet() *inventory.Inventory {
 	return inv
 }
 
-func pPage(number int, version, revision string, clusters ...string) *v1alpha1.PlacementDecision {
+func pPage(number int, version string, clusters ...string) *v1alpha1.PlacementDecision {
 	name := fmt.Sprintf("p-decision-%d", number)
 	page := fixture.Page("n", name).UID(name).Of("p").OwnedBy("p").Version(version).Lists(clusters...).Obj()
-	if revision != "" {
-		page.Annotations = map[string]string{berthv1alpha1.RevisionAnnotation: revision}
-	}
+	page.Annotations = map[string]string{berthv1alpha1.RevisionAnnotation: "1"}
 	return page
 }
 
@@ -44,7 +42,7 @@ func TestPagesCountWhenTheyArrive(t *testing.T) {
 		if looked {
 			inv.Snapshot(qKey, fixture.Now, nil)
 		}
-		inv.Update(pPage(1, "9", "1", "c0"))
+		inv.Update(pPage(1, "9", "c0"))
 		if got := counts(inv)["c0"]; got != 1 {
 			t.Errorf("a Snapshot before: %t: %d decisions on c0, want 1", looked, got)
 		}
@@ -61,7 +59,7 @@ func TestReplayCountsAlike(t *testing.T) {
 	inv.Update(fixture.Cluster("c0").Obj())
 	inv.Started()
 	inv.Snapshot(qKey, fixture.Now, nil) // an attempt of q, or a View, which no replay repeats
-	inv.Update(pPage(1, "9", "1", "c0"))
+	inv.Update(pPage(1, "9", "c0"))
 	want := counts(inv)
 	snapshot := inv.Snapshot(watched, fixture.Now, nil)
 	if snapshot.Input != inputs[len(inputs)-1].Number {
@@ -94,16 +92,16 @@ func TestWorkOfAPageOfOthers(t *testing.T) {
 				all = append(all, fmt.Sprintf("c%04d", i))
 			}
 			for n := 0; n*100 < clusters; n++ {
-				inv.Update(pPage(n+1, fmt.Sprint(100+n), "1", all[n*100:(n+1)*100]...))
+				inv.Update(pPage(n+1, fmt.Sprint(100+n), all[n*100:(n+1)*100]...))
 			}
 			inv.Started()
 			before := inv.Snapshot(qKey, fixture.Now, nil).Counts.Changes
-			inv.Update(pPage(1, "1000", "1", append(slices.Clone(all[:99]), "other")...))
+			inv.Update(pPage(1, "1000", append(slices.Clone(all[:99]), "other")...))
 			if n := inv.Snapshot(qKey, fixture.Now, nil).Counts.Changes - before; n > 200 {
 				t.Errorf("one cluster of a page changed: %d counts change", n)
 			}
 			before = inv.Snapshot(qKey, fixture.Now, nil).Counts.Changes
-			same := pPage(1, "1001", "1", append(slices.Clone(all[:99]), "other")...)
+			same := pPage(1, "1001", append(slices.Clone(all[:99]), "other")...)
 			same.Annotations["touched"] = "now"
 			inv.Update(same)
 			if n := inv.Snapshot(qKey, fixture.Now, nil).Counts.Changes - before; n > 0 {
