@@ -46,6 +46,7 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 		inv.setUnlabelled(p.claim, nil)
 		inv.removePlacement(p)
 		inv.countPages(key, 1)
+		delete(inv.unread, key)
 	}
 	inv.setWriting(key, nil)
 	e.affected.add(key)

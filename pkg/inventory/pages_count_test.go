@@ -110,3 +110,26 @@ func TestWorkOfAPageOfOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestPagesOfOthersAreReadAfterAnEdit: an edit of a Placement between two reads does not hide that
+// another client has deleted its page.
+func TestPagesOfOthersAreReadAfterAnEdit(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	disabled := fixture.Placement("n", "p").Obj()
+	disabled.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+	page := pPage(1, "9", "c0")
+	inv.Update(disabled)
+	inv.Update(page)
+	inv.Started()
+	key := inventory.Key{Namespace: "n", Name: "p"}
+	if names := inv.Subject(key).LastNames(); len(names) != 1 {
+		t.Fatalf("published are %v", names)
+	}
+	inv.Delete(page)
+	edited := disabled.DeepCopy()
+	edited.Generation++
+	inv.Update(edited)
+	if names := inv.Subject(key).LastNames(); len(names) > 0 {
+		t.Errorf("published are %v", names)
+	}
+}

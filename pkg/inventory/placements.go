@@ -209,7 +209,6 @@ func specBefore(old *placement, object *v1alpha1.Placement) *framework.SpecBefor
 func (inv *Inventory) removePlacement(p *placement) {
 	inv.setReaders(p, false)
 	delete(inv.placements, p.key)
-	delete(inv.unread, p.key)
 	inv.byNamespace.remove(p.key.Namespace, p.key)
 }
 
