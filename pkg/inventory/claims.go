@@ -31,11 +31,6 @@ type claim struct {
 	progressing     bool
 }
 
-// decisions returns the clusters on which a claim counts as a decision.
-func (c *claim) decisions() framework.Bitset {
-	return c.listed.Clone().Or(c.writing).Or(c.unlabelled)
-}
-
 // has returns the clusters that the Placement has, for those that depend on it.
 func (c *claim) has() framework.Bitset {
 	return c.listed.Clone().Or(c.writing).Or(c.written).Or(c.target)
@@ -120,29 +115,29 @@ func (inv *Inventory) isWriting(placement Key, clusters []string) bool {
 // setWriting replaces the clusters that are being published.
 func (inv *Inventory) setWriting(placement Key, clusters []string) {
 	c := inv.claimOf(placement)
-	counted, before := c.decisions(), c.writing
-	c.writing = inv.names.acquireAll(clusters)
-	inv.recount(c, counted)
+	before := c.writing
+	inv.countInstead(c, &c.writing, inv.names.acquireAll(clusters))
 	inv.names.releaseAll(before)
 	inv.claimChanged(placement)
 }
 
-// recount counts the decisions of a claim, each cluster once, instead of those that were counted.
-func (inv *Inventory) recount(c *claim, counted framework.Bitset) {
-	next := c.decisions()
-	for i := range counted.Without(next).All {
-		inv.count(i, -1)
+// countInstead replaces one of the sets that count as decisions, listed, writing or unlabelled. A
+// cluster in several of them counts once.
+func (inv *Inventory) countInstead(c *claim, set *framework.Bitset, next framework.Bitset) {
+	before := *set
+	*set = nil
+	counts := func(i int) bool { return c.listed.Has(i) || c.writing.Has(i) || c.unlabelled.Has(i) }
+	for i := range before.All {
+		if !next.Has(i) && !counts(i) {
+			inv.count(i, -1)
+		}
 	}
-	for i := range next.Without(counted).All {
-		inv.count(i, 1)
+	for i := range next.All {
+		if !before.Has(i) && !counts(i) {
+			inv.count(i, 1)
+		}
 	}
-}
-
-// setUnlabelled replaces the clusters on pages without label.
-func (inv *Inventory) setUnlabelled(c *claim, listed framework.Bitset) {
-	counted := c.decisions()
-	c.unlabelled = listed
-	inv.recount(c, counted)
+	*set = next
 }
 
 // addWritten stores that a cluster may be on a page, if decisions can depend on that.
@@ -193,16 +188,15 @@ func (inv *Inventory) endWritten(c *claim) {
 // setListed replaces the clusters of the last published decision, which are not being published any
 // more.
 func (inv *Inventory) setListed(c *claim, clusters []string) {
-	counted, before := c.decisions(), c.listed
-	c.listed = inv.names.acquireAll(clusters)
-	for i := range c.listed.All {
-		if c.writing.Has(i) {
+	before := c.listed
+	inv.countInstead(c, &c.listed, inv.names.acquireAll(clusters))
+	inv.names.releaseAll(before)
+	for i := range c.writing.All {
+		if c.listed.Has(i) {
 			c.writing.Unset(i)
 			inv.names.release(i)
 		}
 	}
-	inv.recount(c, counted)
-	inv.names.releaseAll(before)
 }
 
 // updateTarget reads the open change of a Placement again.

@@ -43,7 +43,7 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 	}
 	if p := inv.placements[key]; p != nil {
 		inv.forgetPublished(p)
-		inv.setUnlabelled(p.claim, nil)
+		inv.countInstead(p.claim, &p.claim.unlabelled, nil)
 		inv.removePlacement(p)
 		inv.countPages(key, 1)
 		delete(inv.unread, key)

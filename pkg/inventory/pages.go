@@ -231,7 +231,8 @@ func (inv *Inventory) countUnlabelled(owner Key) {
 			}
 		}
 	}
-	inv.setUnlabelled(inv.claimOf(owner), listed)
+	c := inv.claimOf(owner)
+	inv.countInstead(c, &c.unlabelled, listed)
 }
 
 // countPages counts the pages of a Placement that exists no more, n = 1, or that was created,
@@ -305,8 +306,10 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int
 	if p == nil {
 		return "", 0, 0
 	}
-	var listed framework.Bitset
-	own := inv.pages.byPlacement[placement]
+	if inv.started {
+		inv.loadLast(p)
+	}
+	listed, own := p.claim.listed, inv.pages.byPlacement[placement]
 	for _, object := range inv.subject(p).OwnPages() {
 		if !p.object.Controls(object) {
 			continue
@@ -314,15 +317,11 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int
 		if queue == "" {
 			queue = object.Annotations[v1alpha1.QueueAnnotation]
 		}
-		for _, i := range own[object.Name].indexes {
-			listed = listed.Set(i)
+		if p.last == nil {
+			for _, i := range own[object.Name].indexes {
+				listed = listed.Set(i)
+			}
 		}
-	}
-	if inv.started {
-		inv.loadLast(p)
-	}
-	if p.last != nil {
-		listed = p.claim.listed
 	}
 	kept = listed.Len()
 	if p.claim.progressing {
