@@ -131,29 +131,37 @@ func TestDisabledGivesBackRemovals(t *testing.T) {
 			if a := d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot); a != nil {
 				t.Fatal("it is decided")
 			}
-			other := inventory.Key{Namespace: "ns", Name: "q"}
-			q := fixture.Placement("ns", "q").Generation(1).Predicate(fixture.MatchLabel("tier", "gold")).Obj()
-			q.UID = "q"
-			q.Spec.NumberOfClusters = new(int32(3))
-			d.inv.Update(q.DeepCopy())
-			attempt := func() plan.Outcome {
-				a := d.scheduler.Attempt(t.Context(), "ns", func() *framework.Snapshot { return d.inv.Snapshot(other, d.now, nil) })
-				if !a.Err.IsSuccess() {
-					t.Fatal(a.Err.Err())
-				}
-				return a.Outcome
-			}
+			attempt := d.other("gold")
 			for range 5 {
-				attempt()
+				attempt(3)
 			}
 			d.now = d.now.Add(time.Second)
-			q = q.DeepCopy()
-			q.Generation, q.Spec.NumberOfClusters = 2, new(int32(2))
-			d.inv.Update(q)
-			if got := attempt(); got == plan.Held {
+			if got := attempt(2); got == plan.Held {
 				t.Errorf("one removal of another Placement is %s", got)
 			}
 		})
+	}
+}
+
+// other adds a Placement of the clusters of a tier. The returned function makes an attempt for it
+// with a numberOfClusters.
+func (d *desk) other(tier string) (attempt func(number int32) plan.Outcome) {
+	q := fixture.Placement("ns", "q").Predicate(fixture.MatchLabel("tier", tier)).Obj()
+	q.UID = "q"
+	return func(number int32) plan.Outcome {
+		d.t.Helper()
+		if before := q.Spec.NumberOfClusters; before == nil || *before != number {
+			q = q.DeepCopy()
+			q.Generation, q.Spec.NumberOfClusters = q.Generation+1, &number
+			d.inv.Update(q)
+		}
+		a := d.scheduler.Attempt(d.t.Context(), "ns", func() *framework.Snapshot {
+			return d.inv.Snapshot(inventory.Key{Namespace: "ns", Name: "q"}, d.now, nil)
+		})
+		if !a.Err.IsSuccess() {
+			d.t.Fatal(a.Err.Err())
+		}
+		return a.Outcome
 	}
 }
 

@@ -5,14 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
-	"github.com/berth-dev/berth/test/fixture"
 )
 
 // TestRefusedRecordOfTheRest: the record of the rest without a revoked cluster cannot be written
@@ -87,20 +83,10 @@ func TestCountsWhileARevokedRemovalIsHeld(t *testing.T) {
 			d.preScorer = &preScorer{bare: bare{"preScorer"}}
 			d.restart()
 			d.tier("bronze", "q1", "q2", "q3")
-			other := inventory.Key{Namespace: "ns", Name: "q"}
-			q := fixture.Placement("ns", "q").Generation(1).Predicate(fixture.MatchLabel("tier", "bronze")).Number(3).Obj()
-			q.UID = types.UID("q")
-			d.inv.Update(q.DeepCopy())
-			attempt := func() plan.Outcome {
-				a := d.scheduler.Attempt(t.Context(), "ns", func() *framework.Snapshot { return d.inv.Snapshot(other, d.now, nil) })
-				if !a.Err.IsSuccess() {
-					t.Fatal(a.Err.Err())
-				}
-				return a.Outcome
-			}
+			attempt := d.other("bronze")
 			d.attemptUntilStable()
 			for range 5 {
-				attempt()
+				attempt(3)
 			}
 			d.tier("silver", "a", "b")
 			d.tier("gold", "x", "y")
@@ -115,10 +101,7 @@ func TestCountsWhileARevokedRemovalIsHeld(t *testing.T) {
 				_, _ = d.try()
 			}
 			d.preScorer.answer, d.fore.answer = nil, nil
-			q = q.DeepCopy()
-			q.Generation, q.Spec.NumberOfClusters = 2, new(int32(2))
-			d.inv.Update(q)
-			if got := attempt(); got != plan.Held {
+			if got := attempt(2); got != plan.Held {
 				t.Errorf("2 removals of p are counted, 2 are permitted, and one of q is %s; p: %s", got, d.whole())
 			}
 		})
