@@ -36,7 +36,7 @@ type QueuesOptions struct {
 	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
 	// Published returns the queue on the pages that a Placement (same UID) controls, how many
-	// clusters they list, and how many of these are left after a change in progress.
+	// clusters are published, and how many of these are left after a change in progress.
 	Published func(types.NamespacedName) (queue string, clusters, kept int)
 	// Recorded returns the queue in a Placement's last PlacementChange, which only the controller
 	// writes.
@@ -191,8 +191,8 @@ func withKey(values, from map[string]string, key string) map[string]string {
 	return with
 }
 
-// admissionOf returns an Admission as the scheduler reads it. listed is the number of clusters on
-// the Placement's pages.
+// admissionOf returns an Admission as the scheduler reads it. listed is the number of published
+// clusters.
 func admissionOf(admission assignment.Admission, listed int, now time.Time) *framework.QueueAdmission {
 	queue := &framework.QueueAdmission{
 		Admitted: admission.Admitted, Reason: admission.Reason, Message: admission.Message, Rejected: admission.Rejected,

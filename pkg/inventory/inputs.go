@@ -49,7 +49,7 @@ const (
 	InputDeleted InputKind = "deleted"
 	// InputPublished sets the decision that Berth published last for a Placement.
 	InputPublished InputKind = "published"
-	// InputReserved sets the clusters of a Placement that are being published and on no page.
+	// InputReserved sets the clusters of a Placement that are being published.
 	InputReserved InputKind = "reserved"
 	// InputLanded adds clusters of a Placement that may be on a page that is being written.
 	InputLanded InputKind = "landed"

@@ -255,9 +255,9 @@ type Subject struct {
 	// LastClusters are the indexes of LastNames, including names without a ManagedCluster. External
 	// edits of pages do not change it.
 	LastClusters Bitset
-	// Entries counts the decisions on the labelled pages, and those that are being published, by
-	// name index (DecisionCounts), duplicates included, with those of the Placements that follow
-	// this one by affinity. Counted are the indexes in it.
+	// Entries counts the decisions of the Placement, published and being published, by name index
+	// (DecisionCounts), with those of the Placements that follow this one by affinity. Counted are
+	// the indexes in it.
 	Entries map[int]int32
 	Counted Bitset
 	// Last is the decision that Berth published last; nil if there is none.
@@ -333,11 +333,11 @@ func (s *Subject) LastRevision() int64 {
 	return s.Last.Revision
 }
 
-// DecisionCounts counts how often each name is listed on all pages, except those that are being
-// deleted. Names without a ManagedCluster have an index, too.
+// DecisionCounts counts for each name the Placements that have published it or are publishing it,
+// and the pages of no Placement that list it. Names without a ManagedCluster have an index, too.
 type DecisionCounts struct {
 	ByIndex *Vector[int32]
-	// Histogram[c] is the number of names that are listed c times; Histogram[0] is not maintained.
+	// Histogram[c] is the number of names with the count c; Histogram[0] is not maintained.
 	Histogram []int32
 	// Changes is the number of changes of counts until now.
 	Changes uint64

@@ -91,7 +91,7 @@ type Options struct {
 	// UserLabel is the key of the label that names a user; default DefaultUserLabel.
 	UserLabel string
 	// Published returns the queue annotation of the pages that a Placement (same UID) controls, how
-	// many clusters they list, and how many of these are left after a change in progress.
+	// many clusters are published, and how many of these are left after a change in progress.
 	Published func(Key) (annotation string, clusters, kept int)
 	// Recorded returns the same text from a Placement's last PlacementChange; empty if there is
 	// none. Only the controller writes it, so it confirms the result of Published.
