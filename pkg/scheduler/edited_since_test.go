@@ -94,6 +94,36 @@ func TestTaintBeforeTheFirstDecision(t *testing.T) {
 	}
 }
 
+// TestForcedBeforeAnInterruptedRecord: a removal that was forced stays so after an edit, also if
+// the controller stopped before it wrote the first status of the record that says so.
+func TestForcedBeforeAnInterruptedRecord(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+	d.tier("gold", "x")
+	d.tier("silver", "c")
+	d.steps()
+	d.pages.refuse = func(string) error { return errHubDown }
+	d.taintAt("a", "team", d.now)
+	d.try()
+	record := d.newest().DeepCopy()
+	if got := strings.Join(record.Spec.Forced, " "); got != "a" {
+		t.Fatalf("the removal of %q is forced: %s", got, d.state())
+	}
+	record.Status = berthv1alpha1.PlacementChangeStatus{}
+	if err := d.write(record); err != nil {
+		t.Fatal(err)
+	}
+	d.restart()
+	d.pages.refuse = nil
+	d.edit(func(pl *v1alpha1.Placement) {
+		pl.Spec.Tolerations = []v1alpha1.Toleration{{Key: "other", Operator: v1alpha1.TolerationOpExists}}
+	})
+	d.steps()
+	if got := d.names(); got != "b c" {
+		t.Errorf("published %s: %s", got, d.state())
+	}
+}
+
 // TestRecordOfAForcedRemoval: the record of a forced removal alone says nothing of an edit whose
 // change is not published, however the removal came about.
 func TestRecordOfAForcedRemoval(t *testing.T) {

@@ -311,6 +311,7 @@ func (d *desk) write(record *berthv1alpha1.PlacementChange) error {
 	d.pages.version++
 	record.ResourceVersion = strconv.Itoa(d.pages.version)
 	if record.UID == "" {
+		record.CreationTimestamp = metav1.NewTime(d.now)
 		record.UID = types.UID("record " + record.ResourceVersion)
 	}
 	record = record.DeepCopy()

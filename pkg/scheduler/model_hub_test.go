@@ -247,7 +247,7 @@ func (h *history) writeAll(records []*berthv1alpha1.PlacementChange) error {
 			if err := h.write(created); err != nil {
 				return err
 			}
-			record.ResourceVersion, record.UID = created.ResourceVersion, created.UID
+			record.ObjectMeta = created.ObjectMeta
 		}
 		if err := h.use(); err != nil {
 			return err
@@ -329,7 +329,7 @@ func modelRecord(r *berthv1alpha1.PlacementChange) model.Record {
 		return t.Time
 	}
 	m := model.Record{
-		Revision: r.Spec.Revision, Generation: r.Spec.PlacementGeneration, Published: r.Spec.PublishedGeneration, Started: at(r.Status.StartTime), From: r.Spec.From, To: r.Spec.To, Added: r.Spec.Added, Removed: r.Spec.Removed, Forced: r.Spec.Forced,
+		Revision: r.Spec.Revision, Generation: r.Spec.PlacementGeneration, Published: r.Spec.PublishedGeneration, Started: changes.Began(r), From: r.Spec.From, To: r.Spec.To, Added: r.Spec.Added, Removed: r.Spec.Removed, Forced: r.Spec.Forced,
 		Phase: r.Status.Phase, Permitted: at(r.Status.PermittedTime), Progress: at(r.Status.LastProgressTime), Completed: at(r.Status.CompletionTime),
 	}
 	m.Uses = r.Status.Approval != nil

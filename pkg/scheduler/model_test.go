@@ -24,6 +24,9 @@ import (
 func TestModel(t *testing.T) {
 	for part := range 5 {
 		t.Run(fmt.Sprint(part), rapid.MakeCheck(func(rt *rapid.T) {
+			for range part {
+				rapid.Uint64().Draw(rt, "skipped") // From one seed each part has its own histories.
+			}
 			h := newHistory(t, rt)
 			h.attempt()
 			for range h.of("policy fields", 5) {

@@ -93,7 +93,7 @@ type Record struct {
 	Uses bool
 	// Holds are the plugins that hold the change, with the end of the hold if it is known.
 	Holds map[string]time.Time
-	// Started, Permitted, Progress and Completed are zero if the record does not have them.
+	// Permitted, Progress and Completed are zero if the record does not have them.
 	Started, Permitted, Progress, Completed time.Time
 	// LeftAdded and LeftRemoved are status.remaining; both 0 if it has none.
 	LeftAdded, LeftRemoved int

@@ -31,7 +31,7 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 		if held.Phase == "" {
 			held.LeftAdded, held.LeftRemoved = len(held.Added), len(held.Removed)
 		}
-		held.Phase, held.Holds, held.Started, held.Completed = berthv1alpha1.PhaseHeld, holds, a.started(own), time.Time{}
+		held.Phase, held.Holds, held.Completed = berthv1alpha1.PhaseHeld, holds, time.Time{}
 		*before = append([]Record{held}, used...)
 		*after = a.superseded(c)
 	case Rejected, Expired:
@@ -144,7 +144,6 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 			if recorded.Phase == "" {
 				recorded.LeftAdded, recorded.LeftRemoved = len(recorded.Added), len(recorded.Removed)
 			}
-			recorded.Started = a.started(own)
 			recorded.Phase, recorded.Permitted, recorded.Completed, recorded.Uses = first, a.Now, time.Time{}, used != nil
 			a.result.Before = []Record{recorded}
 		}
@@ -210,14 +209,6 @@ func (a *attempt) newRecord(c *change, phase berthv1alpha1.ChangePhase, holds ma
 		Phase: phase, Holds: holds, LeftAdded: len(c.added), LeftRemoved: len(c.removed),
 		Forced: slices.DeleteFunc(slices.Clone(c.removed), func(name string) bool { return !a.isForced(name) }),
 	}
-}
-
-// started is when a record was first decided; now if it has no status.
-func (a *attempt) started(r *Record) time.Time {
-	if r.Started.IsZero() {
-		return a.Now
-	}
-	return r.Started
 }
 
 // complete returns a record whose change is published.

@@ -155,7 +155,7 @@ func (a *attempt) causedByEdit(name string, since time.Time) bool {
 	begins := a.memory.DecidedSince
 	recorded := time.Time{}
 	for _, r := range a.Records {
-		at := r.begins()
+		at := r.Started
 		switch {
 		case r.Phase == berthv1alpha1.PhasePublished:
 			recorded = time.Time{}
@@ -177,21 +177,11 @@ func (a *attempt) wasForced(name string) (at time.Time) {
 		switch {
 		case r.Phase == berthv1alpha1.PhasePublished:
 			at = time.Time{}
-		case slices.Contains(r.Forced, name) && r.Published == a.publishedGeneration() && !r.begins().IsZero():
-			at = r.begins().Add(time.Second)
+		case slices.Contains(r.Forced, name) && r.Published == a.publishedGeneration():
+			at = r.Started.Add(time.Second)
 		}
 	}
 	return at
-}
-
-// begins is the first time that the record has.
-func (r *Record) begins() time.Time {
-	for _, at := range []time.Time{r.Started, r.Permitted, r.Completed} {
-		if !at.IsZero() {
-			return at
-		}
-	}
-	return time.Time{}
 }
 
 // publishedGeneration is the generation for which the published clusters were decided. After a

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -66,13 +65,10 @@ func (a *planner) findEdits() *editState {
 		forced: map[string]time.Time{},
 	}
 	for _, record := range subject.Records {
-		at := cmp.Or(record.Status.StartTime, record.Status.PermittedTime, record.Status.CompletionTime)
-		if at == nil {
-			continue
-		}
+		at := changes.Began(record)
 		decided := record.Spec.PlacementGeneration == pl.Generation && record.Spec.Profile == decide.ProfileName(pl)
 		if decided && e.first.IsZero() {
-			e.first = at.Time
+			e.first = at
 		}
 		switch {
 		case record.Status.Phase == berthv1alpha1.PhasePublished:
@@ -80,7 +76,7 @@ func (a *planner) findEdits() *editState {
 			e.begins = time.Time{}
 			continue
 		case decided && e.begins.IsZero():
-			e.begins = at.Time
+			e.begins = at
 		}
 		if record.Spec.PublishedGeneration != published {
 			// Another generation was published since.

@@ -11,7 +11,6 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // Records are the writes of an attempt to the records of changes.
@@ -128,6 +127,7 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 	}
 	c.Forced = a.forcedOf(a.Change.Removed)
 	created := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
+	begin(created, &status, now)
 	created.Status = status
 	last := []*berthv1alpha1.PlacementChange{created}
 	for _, r := range a.endings(now) {
@@ -147,7 +147,7 @@ func (a *planner) recordHold(now metav1.Time) {
 	record := a.Record()
 	if record == nil {
 		a.createBefore(berthv1alpha1.PlacementChangeStatus{
-			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change.Proposal),
+			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, Message: a.recordMessage(),
 			Approval: a.earlierApproval(),
 		}, now)
 		a.endUsed()
@@ -156,10 +156,7 @@ func (a *planner) recordHold(now metav1.Time) {
 	a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 		status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
 		status.Approval = cmp.Or(a.earlierApproval(), status.Approval)
-		if status.StartTime == nil {
-			// The first write of the status failed.
-			status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
-		}
+		begin(record, status, metav1.NewTime(changes.Began(record)))
 	})
 	a.endUsed()
 	a.writeAfter(a.endings(now)...)
@@ -180,14 +177,11 @@ func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase,
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
 				status.Approval = cmp.Or(a.earlierApproval(), status.Approval)
 			}
-			if status.StartTime == nil {
-				// The first write of the status failed.
-				status.StartTime, status.Remaining = &now, remaining(a.Change.Proposal)
-			}
+			begin(record, status, metav1.NewTime(changes.Began(record)))
 		})
 	case !endsOthersAfter:
 		record = a.createBefore(berthv1alpha1.PlacementChangeStatus{
-			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change.Proposal), Approval: a.earlierApproval(),
+			Phase: phase, PermittedTime: &now, Approval: a.earlierApproval(),
 		}, now)
 	}
 	a.endUsed()
@@ -210,10 +204,19 @@ func (a *planner) endUsed() {
 
 // heldSince returns when the change was first held, as its record says; now for a new one.
 func (a *planner) heldSince() time.Time {
-	if record := a.Record(); record != nil && record.Status.StartTime != nil {
-		return record.Status.StartTime.Time
+	if record := a.Record(); record != nil {
+		return changes.Began(record)
 	}
 	return a.Snapshot.Now
+}
+
+// begin sets what the first status of a record says of its beginning. It is called again in case
+// that status could not be written.
+func begin(record *berthv1alpha1.PlacementChange, status *berthv1alpha1.PlacementChangeStatus, at metav1.Time) {
+	if status.StartTime == nil {
+		status.StartTime = &at
+		status.Remaining = &berthv1alpha1.RemainingClusters{Added: record.Spec.AddedCount, Removed: record.Spec.RemovedCount}
+	}
 }
 
 // usedApproval returns the approved record of the same change that was rejected or expired under an
@@ -246,10 +249,6 @@ func isSame(a, b *berthv1alpha1.PlacementChange) bool {
 }
 
 func (a *planner) recordMessage() string { return v1alpha1.CutText(a.Message(), maxMessage) }
-
-func remaining(p *framework.Proposal) *berthv1alpha1.RemainingClusters {
-	return &berthv1alpha1.RemainingClusters{Added: int32(len(p.Added)), Removed: int32(len(p.Removed))}
-}
 
 // withStatus returns a copy of the record with the changed status; nil if it stays the same.
 func withStatus(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {

@@ -159,7 +159,7 @@ func TestRecordsBefore(t *testing.T) {
 	now, before := metav1.NewTime(fixture.Now), metav1.NewTime(fixture.Now.Add(-time.Hour))
 	held := func(start *metav1.Time) *berthv1alpha1.PlacementChange {
 		r := recordOf(2, berthv1alpha1.PhaseHeld, "a")
-		r.Status.StartTime = start
+		r.CreationTimestamp, r.Status.StartTime = before, start
 		return r
 	}
 	other := recordOf(1, berthv1alpha1.PhaseHeld, "b")
@@ -170,7 +170,7 @@ func TestRecordsBefore(t *testing.T) {
 		wantAfter []string
 	}{
 		"held, the first time":        {outcome: Held, want: []string{"1 Superseded", "2 Held 12:00"}},
-		"held, without a start":       {outcome: Held, open: held(nil), want: []string{"2 Held 12:00"}, wantAfter: []string{"1 Superseded"}},
+		"held, without a start":       {outcome: Held, open: held(nil), want: []string{"2 Held 11:00"}, wantAfter: []string{"1 Superseded"}},
 		"held, as before":             {outcome: Held, open: held(&before), want: []string{"2 Held 11:00"}, wantAfter: []string{"1 Superseded"}},
 		"published at once":           {outcome: Published, wantAfter: []string{"1 Superseded"}},
 		"published in steps":          {outcome: Progressing, want: []string{"1 Superseded", "2 Progressing 12:00"}, wantAfter: []string{"2 Progressing 12:00"}},
