@@ -94,6 +94,9 @@ SUITE_FOLDER = $(if $(SUITE),$(firstword $(wildcard test/integration/$(SUITE) te
 test test-hub browser: export VERSION := v0.0.0-test
 test test-hub browser: export COMMIT := test
 
+# Property tests draw the same cases each time, so that a commit passes or fails always; with 0 they draw new ones.
+export RAPID_SEED ?= 1
+
 test-unit: bin/tools/gotestsum ## Run the tests of the main module that need no hub
 	@KUBEBUILDER_ASSETS=$(CURDIR)/none $(GOTESTSUM) -- $(TEST_FLAGS) -vet=off $$(go list ./... | grep -vE '/test/(integration|load|world/server)(/|$$)')
 
