@@ -217,6 +217,14 @@ func Place(ctx context.Context, c client.Client, b fixture.PlacementBuilder, clu
 	return pl
 }
 
+// Govern creates a DisruptionPolicy and waits until the controller knows it: what is created after
+// it may arrive there earlier.
+func Govern(ctx context.Context, c client.Client, policy *berthv1alpha1.DisruptionPolicy) {
+	GinkgoHelper()
+	Expect(c.Create(ctx, policy)).To(Succeed())
+	Eventually(ctx, Condition).WithArguments(c, policy, berthv1alpha1.PolicyReady).ShouldNot(BeEmpty())
+}
+
 // SetNumber asks for another number of clusters.
 func SetNumber(ctx context.Context, c client.Client, pl *v1alpha1.Placement, n int) {
 	GinkgoHelper()

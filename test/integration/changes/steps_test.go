@@ -124,7 +124,7 @@ func policy(ctx context.Context, ns string, change func(spec *berthv1alpha1.Disr
 	GinkgoHelper()
 	p := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "careful"}, Spec: byLabels(nil)}
 	change(&p.Spec)
-	Expect(hub.Create(ctx, p)).To(Succeed())
+	testhub.Govern(ctx, hub, p)
 	return p
 }
 

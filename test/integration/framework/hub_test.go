@@ -108,12 +108,12 @@ func require(ctx context.Context, pl *v1alpha1.Placement, profile string) {
 // requireBy creates the policy that requires approval for one Placement, and for others by name.
 func requireBy(ctx context.Context, pl *v1alpha1.Placement, timeout int64, others ...string) {
 	GinkgoHelper()
-	Expect(hub.Create(ctx, &berthv1alpha1.DisruptionPolicy{
+	testhub.Govern(ctx, hub, &berthv1alpha1.DisruptionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name},
 		Spec: berthv1alpha1.DisruptionPolicySpec{
 			Placements: append([]string{pl.Name}, others...), Approval: berthv1alpha1.ApprovalRequired, ApprovalTimeoutSeconds: timeout,
 		},
-	})).To(Succeed())
+	})
 }
 
 // annotate sets an annotation as kubectl annotate does; an empty value removes it.

@@ -152,12 +152,12 @@ var _ = Describe("Evictions of a tenant", func() {
 var _ = Describe("A DisruptionPolicy of a tenant", func() {
 	It("that selects everything holds only changes of its own namespace", func(ctx SpecContext) {
 		own := newNamespace(ctx, "holding", 1)
-		Expect(hub.Create(ctx, &berthv1alpha1.DisruptionPolicy{
+		testhub.Govern(ctx, hub, &berthv1alpha1.DisruptionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "all"},
 			Spec: berthv1alpha1.DisruptionPolicySpec{
 				PlacementSelector: &metav1.LabelSelector{}, Approval: berthv1alpha1.ApprovalRequired, Suspend: true,
 			},
-		})).To(Succeed())
+		})
 		pl := fixture.Placement(own, "web").Obj()
 		Expect(hub.Create(ctx, pl)).To(Succeed())
 		Eventually(pendingMessage(ctx, pl)).Should(ContainSubstring("is held by Approval"))

@@ -25,7 +25,7 @@ func careful(ctx SpecContext, ns, placement string) *berthv1alpha1.DisruptionPol
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "careful"},
 		Spec:       berthv1alpha1.DisruptionPolicySpec{Placements: []string{placement}, MaxSurge: new(intstr.FromInt32(1))},
 	}
-	Expect(hub.Create(ctx, policy)).To(Succeed())
+	testhub.Govern(ctx, hub, policy)
 	return policy
 }
 
