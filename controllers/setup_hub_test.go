@@ -229,6 +229,7 @@ func (h *setUpHub) intercept() interceptor.Funcs {
 			return h.request("create", o, func() error {
 				h.version++
 				o.SetUID(types.UID(fmt.Sprint("uid-", h.version)))
+				o.SetCreationTimestamp(metav1.NewTime(h.now))
 				if record, ok := o.(*berthv1alpha1.PlacementChange); ok {
 					record.Status = berthv1alpha1.PlacementChangeStatus{}
 				}
