@@ -347,6 +347,8 @@ func modelRecord(r *berthv1alpha1.PlacementChange) model.Record {
 	}
 	if left := r.Status.Remaining; left != nil {
 		m.LeftAdded, m.LeftRemoved = int(left.Added), int(left.Removed)
+	} else if m.Phase == "" {
+		m.LeftAdded, m.LeftRemoved = len(m.Added), len(m.Removed)
 	}
 	return m
 }

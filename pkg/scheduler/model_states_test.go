@@ -28,7 +28,7 @@ func states(w model.World, p model.Prediction) []state {
 			}
 			now.Records = slices.Clone(now.Records)
 			if !exists {
-				created := model.Record{Revision: r.Revision, Generation: r.Generation, Published: r.Published, Started: r.Started, From: r.From, To: r.To, Added: r.Added, Removed: r.Removed, Forced: r.Forced}
+				created := model.Record{Revision: r.Revision, Generation: r.Generation, Published: r.Published, Started: r.Started, From: r.From, To: r.To, Added: r.Added, Removed: r.Removed, Forced: r.Forced, LeftAdded: len(r.Added), LeftRemoved: len(r.Removed)}
 				now.Records = slices.Insert(now.Records, i, created)
 				all = append(all, now)
 				now.Records = slices.Clone(now.Records)

@@ -95,7 +95,7 @@ type Record struct {
 	Holds map[string]time.Time
 	// Permitted, Progress and Completed are zero if the record does not have them.
 	Started, Permitted, Progress, Completed time.Time
-	// LeftAdded and LeftRemoved are status.remaining; both 0 if it has none.
+	// LeftAdded and LeftRemoved are status.remaining: all without a status, 0 if that has none.
 	LeftAdded, LeftRemoved int
 }
 

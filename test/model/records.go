@@ -28,9 +28,6 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 		}
 		held := *own
 		held.Uses = held.Uses || used != nil
-		if held.Phase == "" {
-			held.LeftAdded, held.LeftRemoved = len(held.Added), len(held.Removed)
-		}
 		held.Phase, held.Holds, held.Completed = berthv1alpha1.PhaseHeld, holds, time.Time{}
 		*before = append([]Record{held}, used...)
 		*after = a.superseded(c)
@@ -141,9 +138,6 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 	switch {
 	case own != nil:
 		if recorded = *own; !own.permitted() {
-			if recorded.Phase == "" {
-				recorded.LeftAdded, recorded.LeftRemoved = len(recorded.Added), len(recorded.Removed)
-			}
 			recorded.Phase, recorded.Permitted, recorded.Completed, recorded.Uses = first, a.Now, time.Time{}, used != nil
 			a.result.Before = []Record{recorded}
 		}

@@ -127,8 +127,8 @@ func (a *planner) createBefore(status berthv1alpha1.PlacementChangeStatus, now m
 	}
 	c.Forced = a.forcedOf(a.Change.Removed)
 	created := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, c)
-	begin(created, &status, now)
 	created.Status = status
+	begin(created, now)
 	last := []*berthv1alpha1.PlacementChange{created}
 	for _, r := range a.endings(now) {
 		if isSame(r.record, predecessor) {
@@ -156,7 +156,6 @@ func (a *planner) recordHold(now metav1.Time) {
 	a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 		status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
 		status.Approval = cmp.Or(a.earlierApproval(), status.Approval)
-		begin(record, status, metav1.NewTime(changes.Began(record)))
 	})
 	a.endUsed()
 	a.writeAfter(a.endings(now)...)
@@ -177,7 +176,6 @@ func (a *planner) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase,
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
 				status.Approval = cmp.Or(a.earlierApproval(), status.Approval)
 			}
-			begin(record, status, metav1.NewTime(changes.Began(record)))
 		})
 	case !endsOthersAfter:
 		record = a.createBefore(berthv1alpha1.PlacementChangeStatus{
@@ -210,10 +208,9 @@ func (a *planner) heldSince() time.Time {
 	return a.Snapshot.Now
 }
 
-// begin sets what the first status of a record says of its beginning. It is called again in case
-// that status could not be written.
-func begin(record *berthv1alpha1.PlacementChange, status *berthv1alpha1.PlacementChangeStatus, at metav1.Time) {
-	if status.StartTime == nil {
+// begin sets what the first status of a record says of its beginning.
+func begin(record *berthv1alpha1.PlacementChange, at metav1.Time) {
+	if status := &record.Status; status.StartTime == nil {
 		status.StartTime = &at
 		status.Remaining = &berthv1alpha1.RemainingClusters{Added: record.Spec.AddedCount, Removed: record.Spec.RemovedCount}
 	}
@@ -253,6 +250,8 @@ func (a *planner) recordMessage() string { return v1alpha1.CutText(a.Message(), 
 // withStatus returns a copy of the record with the changed status; nil if it stays the same.
 func withStatus(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) *berthv1alpha1.PlacementChange {
 	next := record.DeepCopy()
+	// The first write of its status may have failed.
+	begin(next, metav1.NewTime(changes.Began(record)))
 	change(&next.Status)
 	if equality.Semantic.DeepEqual(record.Status, next.Status) {
 		return nil

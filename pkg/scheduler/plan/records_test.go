@@ -162,19 +162,21 @@ func TestRecordsBefore(t *testing.T) {
 		r.CreationTimestamp, r.Status.StartTime = before, start
 		return r
 	}
-	other := recordOf(1, berthv1alpha1.PhaseHeld, "b")
+	// Its first status could not be written.
+	other := recordOf(1, "", "b")
+	other.CreationTimestamp, other.Status.StartTime = before, nil
 	for name, tc := range map[string]struct {
 		outcome   Outcome
 		open      *berthv1alpha1.PlacementChange
 		want      []string
 		wantAfter []string
 	}{
-		"held, the first time":        {outcome: Held, want: []string{"1 Superseded", "2 Held 12:00"}},
-		"held, without a start":       {outcome: Held, open: held(nil), want: []string{"2 Held 11:00"}, wantAfter: []string{"1 Superseded"}},
-		"held, as before":             {outcome: Held, open: held(&before), want: []string{"2 Held 11:00"}, wantAfter: []string{"1 Superseded"}},
-		"published at once":           {outcome: Published, wantAfter: []string{"1 Superseded"}},
-		"published in steps":          {outcome: Progressing, want: []string{"1 Superseded", "2 Progressing 12:00"}, wantAfter: []string{"2 Progressing 12:00"}},
-		"permitted after it was held": {outcome: Published, open: held(&before), want: []string{"2 Held 11:00"}, wantAfter: []string{"2 Published 11:00", "1 Superseded"}},
+		"held, the first time":        {outcome: Held, want: []string{"1 Superseded 11:00", "2 Held 12:00"}},
+		"held, without a start":       {outcome: Held, open: held(nil), want: []string{"2 Held 11:00"}, wantAfter: []string{"1 Superseded 11:00"}},
+		"held, as before":             {outcome: Held, open: held(&before), want: []string{"2 Held 11:00"}, wantAfter: []string{"1 Superseded 11:00"}},
+		"published at once":           {outcome: Published, wantAfter: []string{"1 Superseded 11:00"}},
+		"published in steps":          {outcome: Progressing, want: []string{"1 Superseded 11:00", "2 Progressing 12:00"}, wantAfter: []string{"2 Progressing 12:00"}},
+		"permitted after it was held": {outcome: Published, open: held(&before), want: []string{"2 Held 11:00"}, wantAfter: []string{"2 Published 11:00", "1 Superseded 11:00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := planOf(decisionOn(lastOf()))

@@ -59,7 +59,7 @@ func lastOf(names ...string) *framework.Published {
 func recordOf(revision int64, phase berthv1alpha1.ChangePhase, to ...string) *berthv1alpha1.PlacementChange {
 	return &berthv1alpha1.PlacementChange{
 		Spec:   berthv1alpha1.PlacementChangeSpec{Revision: revision, From: emptyDigest, To: framework.DigestOf(to), PlacementGeneration: 2, Cause: "as recorded"},
-		Status: berthv1alpha1.PlacementChangeStatus{Phase: phase},
+		Status: berthv1alpha1.PlacementChangeStatus{Phase: phase, StartTime: new(metav1.NewTime(fixture.Now))},
 	}
 }
 
