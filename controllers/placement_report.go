@@ -176,13 +176,14 @@ func (r *PlacementReconciler) sendStatusRefused(ctx context.Context, pl *v1alpha
 	}
 }
 
-// statusOf returns the status that describes the published decision.
+// statusOf returns the status. It describes the published decision, as long as that is known: an
+// attempt that publishes nothing after a step that was interrupted, or beside edited pages, keeps
+// the counts.
 func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.PlacementStatus {
 	published, subject := attempt.Step, attempt.Snapshot.Subject
 	status := subject.Placement.Status.DeepCopy()
 	switch {
-	case published == nil && subject.Last == nil:
-		// What was published is not known, or nothing was: the status says all that is known.
+	case published == nil && !attempt.ListsLast():
 	case published == nil:
 		// Other writers, or an earlier process, published what the status does not describe yet.
 		status.NumberOfSelectedClusters = int32(len(subject.Last.Names))

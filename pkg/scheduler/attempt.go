@@ -43,9 +43,10 @@ type Done struct {
 	// recorded is true once the records before step 9 are written. withoutRecords is true if Step
 	// was published although they could not be.
 	recorded, withoutRecords bool
-	// bound is true once Bind plugins were called for Step.
-	bound bool
-	claim plan.Claim
+	// bound is true once Bind plugins were called for Step. unverified is true if it is not known
+	// which pages of an earlier step, which failed, are published.
+	bound, unverified bool
+	claim             plan.Claim
 	// foundFrom is the position in Step.Writes of the first write whose response was lost. scores
 	// is the text of the scores then: it outlives Release.
 	foundFrom int

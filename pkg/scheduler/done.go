@@ -79,6 +79,13 @@ func (a *Attempt) Listed() []string {
 	return names
 }
 
+// ListsLast reports whether the pages before the attempt are known to be those published last: no
+// step was interrupted, and no other client edited them.
+func (a *Attempt) ListsLast() bool {
+	subject := a.Snapshot.Subject
+	return subject.Last != nil && !a.unverified && !a.Snapshot.Timers.Interrupted && !subject.Last.Damaged(subject)
+}
+
 // Proof returns what is needed to skip later attempts of the Placement that cannot change the
 // answer; nil if each must run. Call it after the attempt was published and reported.
 func (a *Attempt) Proof() *framework.Settled {

@@ -21,6 +21,7 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		step := *p.Publish
 		a.Step = &step
 	}
+	a.unverified = s.memory.of(p.Snapshot.Subject.Key()).unverified != nil
 	switch {
 	case a.Outcome == plan.Failed && a.Publication() == plan.Nothing && len(a.Records.Before) == 0:
 		// Nothing is written. A failure is counted.

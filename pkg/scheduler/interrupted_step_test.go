@@ -83,6 +83,26 @@ func TestInterruptedStepStays(t *testing.T) {
 	}
 }
 
+// TestInterruptedStepIsNotCounted: an attempt that publishes nothing after an interrupted step does
+// not know what the pages list.
+func TestInterruptedStepIsNotCounted(t *testing.T) {
+	d, _ := interruptedStep(t)
+	wait := func() (publishes, known bool) {
+		a := d.scheduler.RemoveRevoked(t.Context(), key.Namespace, d.snapshot)
+		d.recordAfter(a)
+		return a.Step != nil, a.ListsLast()
+	}
+	for n := range 3 {
+		if publishes, known := wait(); publishes || known {
+			t.Errorf("after the interrupted step, attempt %d: publishes %t, known %t", n+1, publishes, known)
+		}
+	}
+	d.attemptUntilStable()
+	if publishes, known := wait(); publishes || !known {
+		t.Errorf("after the whole step: publishes %t, known %t", publishes, known)
+	}
+}
+
 // TestInterruptedStepStaysBeside: nor does one that cannot write the record of the next change.
 func TestInterruptedStepStaysBeside(t *testing.T) {
 	for name, then := range map[string]func(d *desk){

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -155,6 +156,8 @@ func (l *laws) onInput(w *server.Write) {
 	case "Placement":
 		if w.Type == "DELETED" {
 			l.endHistory(w)
+		} else if w.Older != nil {
+			l.checkCounts(w)
 		}
 	case "SelectionPolicy":
 		p := decode[berthv1alpha1.SelectionPolicy](w.Object)
@@ -175,6 +178,27 @@ func (l *laws) onInput(w *server.Write) {
 			l.approvalSince = time.Time{}
 		case l.approvalSince.IsZero():
 			l.approvalSince = time.Now()
+		}
+	}
+}
+
+// checkCounts: a status that changes what it says of the decision describes what is published at that
+// moment (law 5). Nothing is said while a person has edited the pages.
+func (l *laws) checkCounts(w *server.Write) {
+	older, pl := decode[v1alpha1.Placement](w.Older), decode[v1alpha1.Placement](w.Object)
+	before, now := &older.Status, &pl.Status
+	same := before.NumberOfSelectedClusters == now.NumberOfSelectedClusters && equality.Semantic.DeepEqual(before.DecisionGroups, now.DecisionGroups)
+	if _, delegated := l.delegated[pl.Name]; same || w.Writer == "person" || delegated || pl.IsDisabled() || l.damaged[pl.Name] {
+		return
+	}
+	if published, _ := l.controlled(pl.Name); len(published) != int(now.NumberOfSelectedClusters) {
+		l.breaks("law 5: the status of %s counts %d clusters when %d are published", pl.Name, now.NumberOfSelectedClusters, len(published))
+	}
+	for _, group := range now.DecisionGroups {
+		for _, page := range group.Decisions {
+			if l.pages[pl.Name][page] == nil {
+				l.breaks("law 5: the status of %s names the page %s, which is not published", pl.Name, page)
+			}
 		}
 	}
 }
