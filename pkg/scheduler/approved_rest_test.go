@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // TestRestThatWaitsIsNotSuperseded: an approved change whose rest, without a revoked cluster,
@@ -136,7 +138,7 @@ func TestProgressingSaysWhatItWaitsFor(t *testing.T) {
 		"Reserve waits":  {func(d *desk) { d.fore.answer = awaits }, "True/WaitingTrue/RollingUpdate: " + progress + "; waiting for fore: a fact"},
 		"Reserve fails":  {func(d *desk) { d.fore.answer = fails }, "True/RollingUpdate: " + progress},
 		"PreScore waits": {func(d *desk) { d.preScorer.answer = awaits }, "True/WaitingFalse/Undecided: " + progress + "; it does not go on: preScorer: a fact"},
-		"PreScore fails": {func(d *desk) { d.preScorer.answer = fails }, "True/RollingUpdate: " + progress},
+		"PreScore fails": {func(d *desk) { d.preScorer.answer = fails }, "False/Undecided: " + progress + "; it does not go on: preScorer: a request failed"},
 	} {
 		for _, known := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, ", known ", known), func(t *testing.T) {
@@ -149,7 +151,7 @@ func TestProgressingSaysWhatItWaitsFor(t *testing.T) {
 				}
 				tc.then(d)
 				d.tryAndReport()
-				got, stays := d.aboutChange(), known && strings.HasSuffix(name, "fails")
+				got, stays := d.aboutChange(), known && name == "Reserve fails"
 				if got != tc.want && (!stays || !strings.HasPrefix(got, tc.want)) {
 					t.Errorf("got  %s\nwant %s", got, tc.want)
 				}
@@ -232,6 +234,31 @@ func TestRevokedBesideAnAttemptThatFails(t *testing.T) {
 					t.Errorf("the approved change is not complete: %s", d.state())
 				}
 			})
+		}
+	}
+}
+
+// TestRestWaitsNoLongerThanItsDeadline: the rest is superseded if it has waited for
+// progressDeadlineSeconds, also for a Reserve plugin.
+func TestRestWaitsNoLongerThanItsDeadline(t *testing.T) {
+	for _, reserve := range []bool{false, true} {
+		r := &picky{bare: bare{"picky"}}
+		d := approvedInProgress(t, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval, spec.MinReadySeconds = "", 3600 }, r)
+		if reserve {
+			r.of = func(p *framework.Proposal) *framework.Status {
+				if !slices.Contains(p.Added, "z") {
+					return awaits
+				}
+				return nil
+			}
+		}
+		d.tier("gold", "z")
+		for range 50 {
+			_, _ = d.try()
+			d.later(100)
+		}
+		if got := d.phase("2"); got == berthv1alpha1.PhaseProgressing {
+			t.Errorf("Reserve waits %t: after %s, the rest is %s: %s", reserve, d.now.Sub(fixture.Now), got, d.aboutChange())
 		}
 	}
 }

@@ -227,3 +227,27 @@ func TestAnswersWithoutRecords(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldAfterAPluginWaited: a held change whose record is open is reported as Held while the
+// Placement is misconfigured, also if a plugin waited before the decision in between.
+func TestHeldAfterAPluginWaited(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		d := newDesk(t, ask(), "c1")
+		d.preScorer = &preScorer{bare: bare{"preScorer"}}
+		d.restart()
+		d.attemptUntilStable()
+		d.require()
+		d.add("c2")
+		d.attempt()
+		if waits {
+			d.preScorer.answer = awaits
+			d.attempt()
+			d.preScorer.answer = nil
+		}
+		d.pin("no")
+		d.attempt()
+		if got := d.pending(); got != "True/Held" {
+			t.Errorf("waits %t: change %s is %s, and DecisionPending is %q", waits, d.revision(), d.phase(d.revision()), got)
+		}
+	}
+}

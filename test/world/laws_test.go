@@ -182,8 +182,8 @@ func (l *laws) onInput(w *server.Write) {
 	}
 }
 
-// checkCounts: a status that changes what it says of the decision describes what is published at that
-// moment (law 5). Nothing is said while a person has edited the pages.
+// checkCounts: a status that changes what it says of the decision describes what is published at
+// that moment (law 5). While a person has edited the pages, nothing is known.
 func (l *laws) checkCounts(w *server.Write) {
 	older, pl := decode[v1alpha1.Placement](w.Older), decode[v1alpha1.Placement](w.Object)
 	before, now := &older.Status, &pl.Status

@@ -146,8 +146,8 @@ func keepsLeaving(next, rest *Move) bool {
 
 // restFirst makes the rest of the change in progress before the change to Target, if that has
 // all that the rest adds and nothing that it removes. The rest must publish a step, or wait: for
-// clusters to become ready, no longer than its progress deadline, for the end of a suspension, or
-// for a Reserve plugin. Otherwise the change to Target supersedes it.
+// clusters to become ready or a Reserve plugin, until its progress deadline, or for the end of a
+// suspension. Otherwise the change to Target supersedes it.
 func (a *planner) restFirst(ctx context.Context, next, rest *Move) bool {
 	if rest == nil || keepsLeaving(next, rest) || len(changes.Minus(changes.Minus(rest.Clusters, a.Snapshot.Subject.LastNames()), next.Clusters)) > 0 {
 		return false
@@ -156,6 +156,9 @@ func (a *planner) restFirst(ctx context.Context, next, rest *Move) bool {
 	case Permitted:
 		a.setRest(rest, v, &Deferred{Move: next})
 	case Waiting, Failed:
+		if v.Answer == Waiting && a.isStuck(rest, changes.PolicyOf(a.Snapshot.Subject.DisruptionPolicies).ProgressDeadline) {
+			return false
+		}
 		a.setChange(rest, v)
 		return true
 	default:
@@ -183,7 +186,7 @@ func (a *planner) makesProgress(t *framework.Transition) bool {
 		// A suspension would keep the change to Target, too.
 		return !t.Approvable
 	}
-	return t.AwaitsReadiness && !a.isStuck(t)
+	return t.AwaitsReadiness && !a.isStuck(a.Change, t.ProgressDeadline)
 }
 
 // setRest makes the rest of the change in progress, which is permitted, instead of another change.
@@ -292,25 +295,26 @@ func (a *planner) wholeChange() (added, removed int) {
 
 // checkDeadline reports a change without progress since the progress deadline.
 func (a *planner) checkDeadline(t *framework.Transition) {
-	switch last := a.lastProgress(); {
+	switch last := a.lastProgress(a.Change); {
 	case t.ProgressDeadline == 0 || t.Paused != "":
-	case a.isStuck(t):
+	case a.isStuck(a.Change, t.ProgressDeadline):
 		a.Progress.StuckSince = last
 	default:
 		a.State.RequeueAt(last.Add(t.ProgressDeadline))
 	}
 }
 
-// isStuck reports whether the progress deadline has passed since the last progress of the change.
-func (a *planner) isStuck(t *framework.Transition) bool {
-	return t.ProgressDeadline > 0 && !a.Snapshot.Now.Before(a.lastProgress().Add(t.ProgressDeadline))
+// isStuck reports whether the progress deadline, if there is one, has passed since the last
+// progress of a change.
+func (a *planner) isStuck(m *Move, deadline time.Duration) bool {
+	return deadline > 0 && !a.Snapshot.Now.Before(a.lastProgress(m).Add(deadline))
 }
 
-// lastProgress returns the time of the last step of the change, of its permission or of its last
+// lastProgress returns the time of the last step of a change, of its permission or of its last
 // newly ready cluster; now for a change that begins.
-func (a *planner) lastProgress() time.Time {
+func (a *planner) lastProgress(m *Move) time.Time {
 	var last time.Time
-	if open := a.Change.Open; open != nil {
+	if open := m.Open; open != nil {
 		if at := cmp.Or(open.Status.LastProgressTime, open.Status.PermittedTime); at != nil {
 			last = at.Time
 		}
@@ -409,7 +413,7 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 	}
 	defer a.in.Timer.Start(a.Profile, "Transition")()
 	change := framework.NewChange(a.Change.Proposal, a.leaving)
-	change.ReadySince, change.LastProgress, change.Original = a.Timers.ReadySince, a.lastProgress(), a.original()
+	change.ReadySince, change.LastProgress, change.Original = a.Timers.ReadySince, a.lastProgress(a.Change), a.original()
 	for _, plugin := range a.Profile.Transition {
 		var t *framework.Transition
 		status := plugins.Call(ctx, "Transition", plugin, func() (status *framework.Status) {

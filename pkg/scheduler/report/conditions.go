@@ -109,7 +109,7 @@ func SetConditions(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 	setProgressing(a, conditions)
 	a.RemoveUnreported(conditions)
 	switch effects := a.Effects(); {
-	case a.Outcome == plan.Undecided && a.UndecidedWaiting():
+	case a.Outcome == plan.Undecided && a.UndecidedWaiting() && !isStillHeld(a, *conditions):
 		v1alpha1.SetCondition(conditions, metav1.Condition{
 			Type: v1alpha1.PlacementConditionDecisionPending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaiting,
 			Message: v1alpha1.CutMessage("The published decision stays: " + a.Failure.Err().Error()), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
@@ -176,6 +176,12 @@ func keepDecisionPending(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 	}
 }
 
+// isStillHeld reports whether the stored condition says that a change is held which still is.
+func isStillHeld(a *scheduler.Attempt, conditions []metav1.Condition) bool {
+	c := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)
+	return c != nil && c.Reason == v1alpha1.ReasonHeld && isStill(a, c.Reason)
+}
+
 // isStill reports whether the change is in the state of a reason of DecisionPending.
 func isStill(a *scheduler.Attempt, reason string) bool {
 	subject, open := a.Snapshot.Subject, a.OpenRecord()
@@ -198,7 +204,7 @@ func isStill(a *scheduler.Attempt, reason string) bool {
 
 // keepProgressing sets the condition DecisionProgressing after an attempt without a decision, or
 // that waits or failed, from the record of the change in progress, if there is one. It says what
-// the change waits for. After a failure, which is repeated soon, a condition stays as it is.
+// the change waits for. While an evaluation continues, or a step fails, a condition stays as it is.
 func keepProgressing(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 	const kind = v1alpha1.PlacementConditionDecisionProgressing
 	open := a.OpenRecord()
@@ -216,7 +222,7 @@ func keepProgressing(a *scheduler.Attempt, conditions *[]metav1.Condition) {
 	switch {
 	case a.Outcome == plan.Waiting:
 		p.Why = "waiting for " + a.Reason
-	case a.UndecidedUntilEdit() || a.UndecidedWaiting():
+	case a.Outcome == plan.Undecided && !a.Failure.IsUnfinished():
 		_, why := a.Satisfied()
 		if a.UndecidedWaiting() {
 			why = a.Failure.Err().Error() // PlacementSatisfied may stay as it was.
