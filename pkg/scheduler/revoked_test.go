@@ -144,3 +144,32 @@ func TestHeldRevokedRemovalHasARecord(t *testing.T) {
 		})
 	}
 }
+
+// TestDeniedRevokedRemovalIsNoExpiredChange: that a change with the same removal expired before
+// does not hide why nothing is published.
+func TestDeniedRevokedRemovalIsNoExpiredChange(t *testing.T) {
+	d := newDesk(t, ask().Predicate(fixture.MatchLabel("pool", "in")))
+	pool := func(value, set string, names ...string) {
+		for _, name := range names {
+			d.clusters[name] = fixture.Cluster(name).Set(set).Label("pool", value).Obj()
+			d.inv.Update(d.clusters[name].DeepCopy())
+		}
+	}
+	pool("in", "s1", "a", "b", "c")
+	d.attemptUntilStable()
+	d.require()
+	pool("out", "s1", "a")
+	d.attemptUntilStable()
+	d.later(8 * 24 * 3600)
+	d.attemptUntilStable()
+	if got := d.pending(); got != "False/Expired" {
+		t.Fatal(d.state())
+	}
+	d.x.answer = framework.NewStatus(framework.Unschedulable, "no")
+	pool("out", "other", "a")
+	pool("in", "s1", "d")
+	d.attemptUntilStable()
+	if got := d.pending(); got != "False/Denied" {
+		t.Errorf("%s: %s", d.state(), d.message())
+	}
+}

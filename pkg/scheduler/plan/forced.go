@@ -93,7 +93,7 @@ func (a *planner) isInsteadOfTarget(m *Move, v Verdict) bool {
 	switch {
 	case a.Outcome == Undecided:
 		return !a.keepsOpenRecord()
-	case m.Kind != framework.RevokedRemoval || a.Effects().DecisionPending != metav1.ConditionFalse || v.Answer != Held && v.Answer != Expired:
+	case m.Kind != framework.RevokedRemoval || a.Effects().DecisionPending != metav1.ConditionFalse || len(v.heldBy) == 0:
 		return false
 	case open == nil || isSame(open, m.Open) || a.Ends(open):
 		return true
