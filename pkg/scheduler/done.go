@@ -79,8 +79,8 @@ func (a *Attempt) Listed() []string {
 	return names
 }
 
-// ListsLast reports whether the pages before the attempt are known to be those published last: no
-// step was interrupted, and no other client edited them.
+// ListsLast reports whether the pages are known to be those published last, if the attempt
+// publishes nothing: no step was interrupted, and no other client edited them.
 func (a *Attempt) ListsLast() bool {
 	subject := a.Snapshot.Subject
 	return subject.Last != nil && !a.unverified && !a.Snapshot.Timers.Interrupted && !subject.Last.Damaged(subject)

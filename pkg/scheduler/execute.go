@@ -21,7 +21,6 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		step := *p.Publish
 		a.Step = &step
 	}
-	a.unverified = s.memory.of(p.Snapshot.Subject.Key()).unverified != nil
 	switch {
 	case a.Outcome == plan.Failed && a.Publication() == plan.Nothing && len(a.Records.Before) == 0:
 		// Nothing is written. A failure is counted.
@@ -32,6 +31,7 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		a.Err = cmp.Or(p.PermitErr, a.Err)
 		s.storeClaim(a.Snapshot.Subject, a.claim, p.Claim)
 	}
+	a.unverified = s.memory.of(p.Snapshot.Subject.Key()).unverified != nil
 	if a.Err != nil {
 		s.memory.keepTimer(a.Snapshot)
 	}
