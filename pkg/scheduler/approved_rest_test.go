@@ -262,3 +262,19 @@ func TestRestWaitsNoLongerThanItsDeadline(t *testing.T) {
 		}
 	}
 }
+
+// TestForcedRemovalDoesNotWaitForReserve: an approval covers all steps of a change: a cluster that
+// it removes and that is deleted leaves at once, also while a Reserve plugin lets the rest wait.
+func TestForcedRemovalDoesNotWaitForReserve(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		d := approvedInProgress(t, nothing)
+		if waits {
+			d.fore.answer = awaits
+		}
+		d.remove("a")
+		d.attempt()
+		if d.keeps("a") > 0 {
+			t.Errorf("Reserve waits %t: a is deleted, its removal is approved, and it stays: %s", waits, d.whole())
+		}
+	}
+}

@@ -18,6 +18,10 @@ import (
 // change in progress, if the attempt leaves that as it is; else a separate change. The next attempt
 // continues with the rest. If a plugin holds the removal, too, the clusters stay.
 func (a *planner) removeForced(ctx context.Context) {
+	if leaving := a.permittedRemovals(); len(leaving) > 0 {
+		a.publishBeside(ctx, a.Change, &Move{Proposal: &framework.Proposal{Removed: leaving}}, Verdict{Answer: Permitted})
+		return
+	}
 	revoked := revokedClusters(a.Snapshot)
 	// Lost clusters do not wait for what is to replace them.
 	if a.Outcome == Waiting || a.holdsPermitForced() {
@@ -30,6 +34,15 @@ func (a *planner) removeForced(ctx context.Context) {
 		return
 	}
 	a.removeOnly(ctx, revoked, true, &a.Timers.Revoked)
+}
+
+// permittedRemovals returns the clusters that the Placement cannot keep and that a permitted change
+// removes, while that waits for a Reserve plugin.
+func (a *planner) permittedRemovals() []string {
+	if a.Outcome != Waiting || a.Change.Open == nil || a.Change.Open.Status.PermittedTime == nil {
+		return nil
+	}
+	return inBothLists(a.Change.Removed, a.forcedRemovals())
 }
 
 // removeOnly proposes the removal of clusters as a change of its own. It reports whether that is
