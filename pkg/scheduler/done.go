@@ -83,7 +83,7 @@ func (a *Attempt) Listed() []string {
 // publishes nothing: no step was interrupted, and no other client edited them.
 func (a *Attempt) ListsLast() bool {
 	subject := a.Snapshot.Subject
-	return subject.Last != nil && !a.unverified && !a.Snapshot.Timers.Interrupted && !subject.Last.Damaged(subject)
+	return subject.Last != nil && !a.unverified && a.Snapshot.Timers.Interrupted == nil && !subject.Last.Damaged(subject)
 }
 
 // Proof returns what is needed to skip later attempts of the Placement that cannot change the

@@ -152,8 +152,8 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status {
 	if a.Step.Kind == framework.Republication {
 		failure := s.bind(ctx, a)
-		if failure.IsSuccess() {
-			s.memory.setInterrupted(a.Snapshot.Subject, false)
+		if failure.IsSuccess() && !a.restoresPart() {
+			s.memory.setInterrupted(a.Snapshot.Subject, nil)
 		}
 		return failure
 	}

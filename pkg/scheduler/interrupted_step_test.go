@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -213,6 +214,50 @@ func TestInterruptedStepCounts(t *testing.T) {
 			if n := s.Counts.ByIndex.Get(s.Cluster(c).Index); listsAny(d, c) && n != 1 {
 				t.Errorf("%s: %s is on a page, and counts %d", name, c, n)
 			}
+		}
+	}
+}
+
+// TestEmptiedPageIsRestoredAfterAnInterruptedStep: a page that another client emptied is written
+// again while the change is held, also if the last step was interrupted, or one of its writes
+// failed. What that step added stays.
+func TestEmptiedPageIsRestoredAfterAnInterruptedStep(t *testing.T) {
+	for _, failed := range []string{"no write", "the only write", "the second write"} {
+		var d *desk
+		if failed == "the second write" {
+			d, _ = interruptedStep(t)
+			d.y.answer = holds
+		} else {
+			d = newDesk(t, ask(), "c1")
+			d.attemptUntilStable()
+			d.add("c2")
+			if failed == "the only write" {
+				d.pages.refuse = func(string) error { return errHubDown }
+				_, _ = d.try()
+				d.pages.refuse = nil
+			}
+			d.y.answer = holds
+		}
+		for range 3 {
+			_, _ = d.try()
+		}
+		d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool {
+			page.Status.Decisions = nil
+			return true
+		})
+		for range 5 {
+			_, _ = d.try()
+			d.later(600)
+		}
+		kept := "c1"
+		if failed == "the second write" {
+			kept = "c001"
+			if !listsAny(d, "x", "y", "z") {
+				t.Error("what the step added is gone")
+			}
+		}
+		if !listsAny(d, kept) {
+			t.Errorf("%s failed: for %s the page stays empty: %s", failed, d.now.Sub(fixture.Now), d.pending())
 		}
 	}
 }

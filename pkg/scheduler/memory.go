@@ -202,7 +202,7 @@ func (m *Memory) publishStep(subject *framework.Subject, step *framework.Proposa
 	if step.Partial {
 		r.timers.LastStep = now
 	}
-	r.timers.Interrupted = false
+	r.timers.Interrupted = nil
 	r.measureFrom(step.Added, now)
 }
 
@@ -232,12 +232,14 @@ func (m *Memory) putUnverified(a *Attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.entry(a.Snapshot.Subject.Key())
-	r.unverified = a
-	r.timers.Interrupted = r.timers.Interrupted || len(a.Step.Writes) > 0
+	if r.unverified = a; len(a.Step.Writes) > 0 {
+		r.timers.Interrupted = append([]string{}, a.Step.Clusters...)
+	}
 }
 
-// setInterrupted stores whether only a part of the last step is published.
-func (m *Memory) setInterrupted(subject *framework.Subject, interrupted bool) {
+// setInterrupted stores the clusters of the last step, of which only a part is published; nil if all
+// of it is.
+func (m *Memory) setInterrupted(subject *framework.Subject, interrupted []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.placements[subject.Key()]; r != nil && r.uid == subject.Placement.UID {

@@ -15,6 +15,9 @@ import (
 func (a *Attempt) published() *framework.Published {
 	subject, p := a.Snapshot.Subject, a.Step
 	before := subject.Last
+	if a.restoresPart() {
+		return nil
+	}
 	if before == nil {
 		before = &framework.Published{}
 	} else if !before.FromPages && a.keepsPublished(before) {
@@ -47,6 +50,12 @@ func (a *Attempt) published() *framework.Published {
 		}
 	}
 	return next
+}
+
+// restoresPart reports whether the step only restores pages after an interrupted one.
+func (a *Attempt) restoresPart() bool {
+	last := a.Snapshot.Subject.Last
+	return a.Step.Kind == framework.Republication && last != nil && last.Digest != a.Step.Digest
 }
 
 // keepsPublished reports whether the step wrote nothing and equals the last published decision.

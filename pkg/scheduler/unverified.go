@@ -42,7 +42,7 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 		a.Earlier = earlier
 		s.finish(ctx, earlier, found, a.Snapshot.Now)
 	} else if earlier != nil && len(found) > 0 {
-		s.memory.setInterrupted(subject, true)
+		s.memory.setInterrupted(subject, append([]string{}, earlier.Step.Clusters...))
 	}
 	if a.Earlier != nil || len(found) > 0 {
 		return framework.AsStatus(errVerified)

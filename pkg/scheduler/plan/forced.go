@@ -208,7 +208,7 @@ func (a *planner) withoutRecords() *framework.Proposal {
 	switch {
 	case a.Publication() == Republished:
 		return a.Publish
-	case a.Publish == nil || last == nil || a.Timers.Interrupted:
+	case a.Publish == nil || last == nil || a.Timers.Interrupted != nil:
 		return nil
 	}
 	var forced []string

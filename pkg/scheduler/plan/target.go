@@ -375,11 +375,8 @@ func clusterOf(snapshot *framework.Snapshot, name string) *framework.Cluster {
 // arrived returns the clusters that an interrupted step has added, sorted: no attempt that makes
 // only a part of a change takes them back.
 func (a *planner) arrived() []string {
-	if !a.Timers.Interrupted {
-		return nil
-	}
 	listed, _ := framework.Listed(a.Snapshot.Subject.OwnPages())
-	return slices.DeleteFunc(changes.Minus(changes.Sorted(listed), a.Snapshot.Subject.LastNames()), func(name string) bool {
+	return slices.DeleteFunc(changes.Minus(inBothLists(listed, a.Timers.Interrupted), a.Snapshot.Subject.LastNames()), func(name string) bool {
 		c := a.Snapshot.Cluster(name)
 		return c == nil || !a.Snapshot.IsUsable(c)
 	})
@@ -388,19 +385,34 @@ func (a *planner) arrived() []string {
 // republish publishes the last published decision again if its pages were edited or deleted
 // externally, and, while a change is pending, if its groups may be out of date. If nothing was
 // published yet, it publishes an empty page. An attempt that fails or waits does not undo a part of
-// a step.
+// a step: it restores what that keeps.
 func (a *planner) republish() {
 	subject := a.Snapshot.Subject
 	last := subject.Last
 	switch {
 	case last == nil && HadClusters(subject.Placement):
-	case a.Timers.Interrupted && (a.Outcome == Failed || a.Outcome == Held || a.Outcome == Waiting || a.undecidedForNow()):
+	case a.Timers.Interrupted != nil && (a.Outcome == Failed || a.Outcome == Held || a.Outcome == Waiting || a.undecidedForNow()):
+		a.restorePart()
 	case last != nil && !last.Damaged(subject) && !a.regroups():
 	default:
 		if a.Publish = a.lastWithout(nil); a.Progress != nil {
 			a.Publish.Leaves = a.Change.Removed
 		}
 	}
+}
+
+// restorePart publishes again the clusters that an interrupted step keeps, if another client took
+// them from the pages.
+func (a *planner) restorePart() {
+	last, arrived := a.Snapshot.Subject.LastNames(), a.arrived()
+	listed, _ := framework.Listed(a.Snapshot.Subject.OwnPages())
+	kept := inBothLists(last, a.Timers.Interrupted)
+	if len(changes.Minus(kept, listed)) == 0 {
+		return
+	}
+	left := changes.Minus(last, changes.Sorted(slices.Concat(kept, listed)))
+	a.Publish = a.lastWithout(left, arrived...)
+	a.Publish.Kind, a.Publish.Added, a.Publish.Removed = framework.Republication, nil, nil
 }
 
 // regroups reports whether the pages may need other groups than they have, because the Placement's
