@@ -283,6 +283,7 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	if l.damaged[placement] {
 		delete(l.damaged, placement)
+		l.shared.pagesSince = time.Now()
 		return
 	}
 	for name := range before {
