@@ -180,8 +180,6 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.reported.forget(key)
 	r.revokedChecks.Delete(key)
 	r.edits.forget(key)
-	// An attempt that began before the deletion may have reserved after it.
-	r.Inventory.Claim(key, nil)
 	return nil
 }
 

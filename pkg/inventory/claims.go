@@ -49,76 +49,52 @@ func (c *claim) incumbents() framework.Bitset {
 	return all
 }
 
-// claimOf returns the claim of a Placement. If the Placement does not exist, call claimChanged
-// afterwards, which drops an empty claim.
-func (inv *Inventory) claimOf(key Key) *claim {
-	if inv.claims[key] == nil {
-		inv.claims[key] = &claim{}
-	}
-	return inv.claims[key]
-}
-
 // claimChanged makes the next Snapshot read a claim again, and tells others at the end of the
 // event, if any depend on it.
-func (inv *Inventory) claimChanged(key Key) {
-	if p := inv.placements[key]; p != nil {
-		p.subject = nil
-	} else if inv.claims[key].writing.Len() == 0 {
-		delete(inv.claims, key)
-	}
-	inv.holdingChanged(key)
+func (inv *Inventory) claimChanged(p *placement) {
+	p.subject = nil
+	inv.holdingChanged(p.key)
 }
 
 // StoreClaim is Claim for the Placement of an attempt. It does nothing if that was deleted or
 // replaced meanwhile.
 func (inv *Inventory) StoreClaim(subject *framework.Subject, clusters []string) {
-	inv.claim(subject.Key(), clusters, subject)
+	inv.processOwn(func(e *event) {
+		if p := inv.placementOf(subject); p != nil {
+			inv.claim(p, clusters, e)
+		}
+	})
 }
 
 // Claim counts a decision on each of the clusters that are not published yet. It replaces the
 // Placement's earlier claim. The claim to a cluster ends when it is published.
 func (inv *Inventory) Claim(key Key, clusters []string) {
-	inv.claim(key, clusters, nil)
-}
-
-// claim is Claim if the Placement is still that of the subject, if there is one.
-func (inv *Inventory) claim(key Key, clusters []string, subject *framework.Subject) {
 	inv.processOwn(func(e *event) {
-		if p := inv.placements[key]; subject != nil && (p == nil || p.object.UID != subject.Placement.UID) {
-			return
-		}
-		var listed framework.Bitset
-		if c := inv.claims[key]; c != nil {
-			listed = c.listed
-		}
-		writing := slices.DeleteFunc(slices.Clone(clusters), func(name string) bool {
-			i, known := inv.names.index[name]
-			return known && listed.Has(i)
-		})
-		if !inv.isWriting(key, writing) {
-			inv.dispatch(Input{Kind: InputReserved, Placement: key, Clusters: writing}, e)
+		if p := inv.placements[key]; p != nil {
+			inv.claim(p, clusters, e)
 		}
 	})
 }
 
-// isWriting reports whether exactly these clusters are being published.
-func (inv *Inventory) isWriting(placement Key, clusters []string) bool {
-	next := inv.names.acquireAll(clusters)
-	defer inv.names.releaseAll(next)
-	var writing framework.Bitset
-	if c := inv.claims[placement]; c != nil {
-		writing = c.writing
+// claim is Claim with the inventory locked.
+func (inv *Inventory) claim(p *placement, clusters []string, e *event) {
+	isIn := func(set framework.Bitset, name string) bool {
+		i, known := inv.names.index[name]
+		return known && set.Has(i)
 	}
-	return writing.Covers(next) && next.Covers(writing)
+	writing := slices.DeleteFunc(slices.Clone(clusters), func(name string) bool { return isIn(p.claim.listed, name) })
+	differs := slices.ContainsFunc(writing, func(name string) bool { return !isIn(p.claim.writing, name) })
+	if differs || len(writing) != p.claim.writing.Len() {
+		inv.dispatch(Input{Kind: InputReserved, Placement: p.key, Clusters: writing}, e)
+	}
 }
 
 // setWriting replaces the clusters that are being published.
-func (inv *Inventory) setWriting(placement Key, clusters []string) {
-	c := inv.claimOf(placement)
-	before := c.writing
-	inv.countInstead(c, &c.writing, inv.names.acquireAll(clusters))
+func (inv *Inventory) setWriting(p *placement, clusters []string) {
+	before := p.claim.writing
+	inv.countInstead(&p.claim, &p.claim.writing, inv.names.acquireAll(clusters))
 	inv.names.releaseAll(before)
-	inv.claimChanged(placement)
+	inv.claimChanged(p)
 }
 
 // countInstead replaces one of the sets that count as decisions, listed, writing or unlabelled. A
@@ -140,38 +116,39 @@ func (inv *Inventory) countInstead(c *claim, set *framework.Bitset, next framewo
 	*set = next
 }
 
-// addWritten stores that a cluster may be on a page, if decisions can depend on that.
-func (inv *Inventory) addWritten(placement Key, i int) {
-	if c := inv.claims[placement]; inv.dependsOnClaim(placement) && !c.written.Has(i) {
-		inv.names.hold(i)
-		c.written = c.written.Set(i)
-		inv.holdingChanged(placement)
+// addWritten stores that clusters may be on a page, if decisions can depend on that.
+func (inv *Inventory) addWritten(p *placement, clusters []string) {
+	if !inv.dependsOnClaim(p.key) {
+		return
+	}
+	for _, name := range clusters {
+		if i, known := inv.names.index[name]; known && !p.claim.written.Has(i) {
+			inv.names.hold(i)
+			p.claim.written = p.claim.written.Set(i)
+			inv.claimChanged(p)
+		}
 	}
 }
 
 // pageRead ends the clusters of addWritten that are on no page, after a page was read because the
 // response to its write was lost. The other pages of the Placement are known.
 func (inv *Inventory) pageRead(placement Key, e *event) {
-	if c := inv.claims[placement]; c != nil && c.written.Len() > 0 {
-		if missed := c.written.Without(inv.pages.listedBy(placement)); missed.Len() > 0 {
+	if p := inv.placements[placement]; p != nil && p.claim.written.Len() > 0 {
+		if missed := p.claim.written.Without(inv.pages.listedBy(placement)); missed.Len() > 0 {
 			inv.dispatch(Input{Kind: InputMissed, Placement: placement, Clusters: inv.names.of(missed)}, e)
 		}
 	}
 }
 
 // removeWritten ends what addWritten stored of single clusters.
-func (inv *Inventory) removeWritten(placement Key, clusters []string) {
-	c := inv.claims[placement]
-	if c == nil {
-		return
-	}
+func (inv *Inventory) removeWritten(p *placement, clusters []string) {
 	for _, name := range clusters {
-		if i, known := inv.names.index[name]; known && c.written.Has(i) {
-			c.written.Unset(i)
+		if i, known := inv.names.index[name]; known && p.claim.written.Has(i) {
+			p.claim.written.Unset(i)
 			inv.names.release(i)
 		}
 	}
-	inv.claimChanged(placement)
+	inv.claimChanged(p)
 }
 
 // dependsOnClaim reports whether decisions can depend on what a Placement has.
@@ -180,23 +157,9 @@ func (inv *Inventory) dependsOnClaim(placement Key) bool {
 }
 
 // endWritten ends what addWritten stored.
-func (inv *Inventory) endWritten(c *claim) {
-	inv.names.releaseAll(c.written)
-	c.written = nil
-}
-
-// setListed replaces the clusters of the last published decision, which are not being published any
-// more.
-func (inv *Inventory) setListed(c *claim, clusters []string) {
-	before := c.listed
-	inv.countInstead(c, &c.listed, inv.names.acquireAll(clusters))
-	inv.names.releaseAll(before)
-	for i := range c.writing.All {
-		if c.listed.Has(i) {
-			c.writing.Unset(i)
-			inv.names.release(i)
-		}
-	}
+func (inv *Inventory) endWritten(p *placement) {
+	inv.names.releaseAll(p.claim.written)
+	p.claim.written = nil
 }
 
 // updateTarget reads the open change of a Placement again.

@@ -38,17 +38,15 @@ func handle[T client.Object](update, remove func(*Inventory, T, *event)) handler
 // kept for it.
 func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 	key := nameOf(object)
-	if inv.claims[key] != nil {
-		inv.addDeleted(object)
-	}
 	if p := inv.placements[key]; p != nil {
+		inv.addDeleted(object)
 		inv.forgetPublished(p)
-		inv.countInstead(p.claim, &p.claim.unlabelled, nil)
+		inv.countInstead(&p.claim, &p.claim.unlabelled, nil)
+		inv.setWriting(p, nil)
 		inv.removePlacement(p)
 		inv.countPages(key, 1)
 		delete(inv.unread, key)
 	}
-	inv.setWriting(key, nil)
 	e.affected.add(key)
 	inv.placementChanged(key)
 }

@@ -134,23 +134,19 @@ func (inv *Inventory) dispatch(in Input, e *event) {
 		return
 	}
 	inv.addInput(in)
-	switch in.Kind {
-	case InputPublished:
-		if p := inv.placements[in.Placement]; p != nil {
-			inv.setPublished(p, in.Published, in.KeepsLanded)
-		}
-	case InputReserved:
-		inv.setWriting(in.Placement, in.Clusters)
-	case InputLanded:
-		for _, name := range in.Clusters {
-			if i, known := inv.names.index[name]; known {
-				inv.addWritten(in.Placement, i)
-			}
-		}
-	case InputMissed:
-		inv.removeWritten(in.Placement, in.Clusters)
-	case InputStarted:
+	p := inv.placements[in.Placement]
+	switch {
+	case in.Kind == InputStarted:
 		inv.start()
+	case p == nil:
+	case in.Kind == InputPublished:
+		inv.setPublished(p, in.Published, in.KeepsLanded)
+	case in.Kind == InputReserved:
+		inv.setWriting(p, in.Clusters)
+	case in.Kind == InputLanded:
+		inv.addWritten(p, in.Clusters)
+	case in.Kind == InputMissed:
+		inv.removeWritten(p, in.Clusters)
 	}
 }
 
@@ -173,10 +169,8 @@ func (inv *Inventory) Contents(emit func(number int64, contents []Input)) {
 		if p.claim.written.Len() > 0 {
 			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.names.of(p.claim.written)})
 		}
-	}
-	for _, key := range sortedPlacements(inv.claims) {
-		if writing := inv.claims[key].writing; writing.Len() > 0 {
-			add(Input{Kind: InputReserved, Placement: key, Clusters: inv.names.of(writing)})
+		if p.claim.writing.Len() > 0 {
+			add(Input{Kind: InputReserved, Placement: key, Clusters: inv.names.of(p.claim.writing)})
 		}
 	}
 	if inv.started {

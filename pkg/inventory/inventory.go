@@ -74,11 +74,9 @@ type Inventory struct {
 
 	pages   pageTable
 	records recordTable
-	// claims are what Placements have: of those that exist, and of those with a claim without an
-	// object. counts are the decisions that these have published or are publishing, and those on
-	// the pages of no Placement. unread are Placements whose last published decision must be
-	// read from their pages, because these changed.
-	claims map[Key]*claim
+	// counts are the decisions that Placements have published or are publishing, and those on the
+	// pages of no Placement. unread are Placements whose last published decision must be read from
+	// their pages, because these changed.
 	counts decisionCounts
 	unread map[Key]struct{}
 	// disruptionPolicies are by namespace, then name.
@@ -116,9 +114,8 @@ func New(options Options) *Inventory {
 		byNamespace:        nested[string, Key, *placement]{},
 		readers:            nested[string, readsKey, *readerGroup]{},
 		pages:              newPageTable(),
-		claims:             map[Key]*claim{},
 		unread:             map[Key]struct{}{},
-		records:            newRecordTable(),
+		records:            recordTable{byOwner: newByOwner[*record]()},
 		disruptionPolicies: nested[string, string, *disruptionPolicy]{},
 		evictions:          newByOwner[*berthv1alpha1.PlacementEviction](),
 		selections:         newSelectionTable(),
@@ -185,6 +182,14 @@ func read[T any](inv *Inventory, key Key, of func(p *placement) T) (none T) {
 		return of(p)
 	}
 	return none
+}
+
+// placementOf returns the Placement of a Subject; nil if it was deleted or replaced meanwhile.
+func (inv *Inventory) placementOf(subject *framework.Subject) *placement {
+	if p := inv.placements[subject.Key()]; p != nil && p.object.UID == subject.Placement.UID {
+		return p
+	}
+	return nil
 }
 
 // Placement returns the latest known object of a key; nil if there is none.

@@ -97,7 +97,17 @@ func (inv *Inventory) setLast(p *placement, last *framework.Published) {
 	if last != nil {
 		names = last.Names
 	}
-	inv.setListed(p.claim, names)
+	c := &p.claim
+	before := c.listed
+	inv.countInstead(c, &c.listed, inv.names.acquireAll(names))
+	inv.names.releaseAll(before)
+	// These are not being published any more.
+	for i := range c.writing.All {
+		if c.listed.Has(i) {
+			c.writing.Unset(i)
+			inv.names.release(i)
+		}
+	}
 	p.last = last
 }
 
@@ -193,8 +203,8 @@ func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecis
 // disabled again.
 func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 	inv.processOwn(func(e *event) {
-		p := inv.placements[subject.Key()]
-		if p == nil || p.object.UID != subject.Placement.UID || p.object.IsDisabled() {
+		p := inv.placementOf(subject)
+		if p == nil || p.object.IsDisabled() {
 			return
 		}
 		if p.delegated = false; revision == 0 && subject.Last == nil {
@@ -212,8 +222,8 @@ func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 // meanwhile.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
 	inv.processOwn(func(e *event) {
-		p := inv.placements[subject.Key()]
-		if p == nil || p.object.UID != subject.Placement.UID || p.delegated || last == nil && p.claim.written.Len() == 0 {
+		p := inv.placementOf(subject)
+		if p == nil || p.delegated || last == nil && p.claim.written.Len() == 0 {
 			return
 		}
 		next := last
@@ -246,7 +256,7 @@ func (inv *Inventory) OnPublished(call func(placement Key)) { inv.onPublished.St
 // locked.
 func (inv *Inventory) setPublished(p *placement, last *framework.Published, keepsLanded bool) {
 	if !keepsLanded {
-		inv.endWritten(p.claim)
+		inv.endWritten(p)
 		p.before = nil
 		p.delegated = p.delegated && !last.FromPages
 	}

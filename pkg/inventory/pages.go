@@ -231,7 +231,7 @@ func (inv *Inventory) countUnlabelled(owner Key) {
 			}
 		}
 	}
-	c := inv.claimOf(owner)
+	c := &inv.placements[owner].claim
 	inv.countInstead(c, &c.unlabelled, listed)
 }
 

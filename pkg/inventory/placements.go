@@ -21,7 +21,7 @@ type placement struct {
 	subject  *framework.Subject
 	// disruption is nil if it is not known.
 	disruption *disruption
-	claim      *claim
+	claim      claim
 	// last is the last published decision; nil before the first one, and until it is read.
 	last *framework.Published
 	// delegated is true while other writers own the pages. before are the clusters that Berth had
@@ -159,7 +159,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	}
 	inv.addObject(object)
 	e.changed = "created"
-	p, delegated := &placement{key: key, object: object, claim: inv.claimOf(key)}, delegates(old, object)
+	p, delegated := &placement{key: key, object: object}, delegates(old, object)
 	if old == nil {
 		inv.countPages(key, -1)
 	} else {
@@ -169,8 +169,9 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 			p.specBefore = specBefore(old, object)
 		} else {
 			inv.forgetPublished(old)
-			inv.setWriting(key, nil)
+			inv.setWriting(old, nil)
 		}
+		p.claim = old.claim
 		inv.removePlacement(old)
 	}
 	inv.updateReads(p)
@@ -205,7 +206,7 @@ func specBefore(old *placement, object *v1alpha1.Placement) *framework.SpecBefor
 	return nil
 }
 
-// removePlacement removes a Placement, and keeps its claim.
+// removePlacement removes a Placement; its claim still counts.
 func (inv *Inventory) removePlacement(p *placement) {
 	inv.setReaders(p, false)
 	delete(inv.placements, p.key)
@@ -215,7 +216,7 @@ func (inv *Inventory) removePlacement(p *placement) {
 // forgetPublished ends what a Placement has published.
 func (inv *Inventory) forgetPublished(p *placement) {
 	inv.setLast(p, nil)
-	inv.endWritten(p.claim)
+	inv.endWritten(p)
 }
 
 // edited names the first part in which two states of a Placement differ.

@@ -187,7 +187,7 @@ func (inv *Inventory) addWaitingForAll(source string, affected affectedSet) {
 // needsReadiness reports whether attempts of a Placement must see each change of readiness: they
 // wait for it, or they may measure it.
 func (inv *Inventory) needsReadiness(p *placement) bool {
-	return p.settled == nil || inv.records.progressing[p.key.Namespace][p.key.Name] > 0
+	return p.settled == nil || p.claim.progressing
 }
 
 // needingReadinessOn iterates over the Placements that need readiness and whose pages list a

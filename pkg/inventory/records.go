@@ -29,14 +29,7 @@ type record struct {
 // recordTable holds the hub's PlacementChanges.
 type recordTable struct {
 	byOwner[*record]
-	// progressing counts the records of changes in progress, by the namespace and name of the
-	// owner.
-	progressing nested[string, string, int]
 	watched
-}
-
-func newRecordTable() recordTable {
-	return recordTable{byOwner: newByOwner[*record](), progressing: nested[string, string, int]{}}
 }
 
 // whole returns the record as an object, which must not be changed.
@@ -49,15 +42,6 @@ func (r *record) whole() *berthv1alpha1.PlacementChange {
 
 // isOpen reports whether the change is open. Packed records have ended.
 func (r *record) isOpen() bool { return r.packed == nil && changes.IsOpen(r.object) }
-
-// countProgressing adds to the number of records of changes in progress of a Placement.
-func (t *recordTable) countProgressing(owner Key, n int) {
-	if n += t.progressing[owner.Namespace][owner.Name]; n == 0 {
-		t.progressing.remove(owner.Namespace, owner.Name)
-	} else {
-		t.progressing.set(owner.Namespace, owner.Name, n)
-	}
-}
 
 // updateRecord adds the Placement to the affected ones if the approval changed. The controller
 // itself writes the rest of a record. If packed is not nil, it is kept instead of the object.
@@ -120,9 +104,6 @@ func sameLists(a, b *berthv1alpha1.PlacementChange) bool {
 
 // addRecord stores a new record.
 func (inv *Inventory) addRecord(r *record, object *berthv1alpha1.PlacementChange) {
-	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
-		inv.records.countProgressing(r.owner, 1)
-	}
 	inv.records.set(nameOf(object), r.owner, r)
 	if r.isOpen() {
 		inv.updateTarget(r.owner)
@@ -155,9 +136,6 @@ func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, e *eve
 }
 
 func (inv *Inventory) removeRecord(r *record, object *berthv1alpha1.PlacementChange) {
-	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
-		inv.records.countProgressing(r.owner, -1)
-	}
 	inv.records.remove(nameOf(object), r.owner)
 	if r.isOpen() {
 		inv.updateTarget(r.owner)

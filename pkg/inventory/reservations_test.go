@@ -140,10 +140,12 @@ func TestCountsAreRecomputable(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"reserve": func(t *rapid.T) {
-				placement := somePlacement.Draw(t, "placement")
-				reserved[placement] = someNames.Draw(t, "clusters")
-				inv.Claim(keyOf(placement), reserved[placement])
-				others(placement)
+				placement, clusters := somePlacement.Draw(t, "placement"), someNames.Draw(t, "clusters")
+				inv.Claim(keyOf(placement), clusters)
+				if exists[placement] {
+					reserved[placement] = clusters
+					others(placement)
+				}
 			},
 			"unreserve": func(t *rapid.T) {
 				placement := somePlacement.Draw(t, "placement")

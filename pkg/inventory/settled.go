@@ -8,8 +8,7 @@ import "github.com/berth-dev/berth/pkg/scheduler/framework"
 func (inv *Inventory) Settle(snapshot *framework.Snapshot, settled *framework.Settled) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	p := inv.placements[snapshot.Subject.Key()]
-	if p != nil && p.object.UID == snapshot.Subject.Placement.UID && p.affectedAt <= snapshot.Sequence {
+	if p := inv.placementOf(snapshot.Subject); p != nil && p.affectedAt <= snapshot.Sequence {
 		p.settled, p.settledCheck = settled, false
 	}
 }

@@ -131,15 +131,17 @@ func drawKey(t *rapid.T) inventory.Key {
 	return inventory.Key{Namespace: oneOf(t, "namespace", namespaceNames...), Name: oneOf(t, "placement", placementNames...)}
 }
 
-// reserve counts decisions that are not published yet.
+// reserve counts decisions that are not published yet. A Placement that does not exist has none.
 func (d *differential) reserve(t *rapid.T) {
 	key, clusters := drawKey(t), rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 3).Draw(t, "clusters")
 	d.inv.Claim(key, clusters)
-	reserved := map[string]bool{}
-	for _, name := range clusters {
-		reserved[name] = true
+	if d.inv.Placement(key) != nil {
+		reserved := map[string]bool{}
+		for _, name := range clusters {
+			reserved[name] = true
+		}
+		d.reserved[key] = reserved
 	}
-	d.reserved[key] = reserved
 	d.check(t, nil)
 }
 

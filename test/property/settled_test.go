@@ -36,6 +36,9 @@ func TestSettledPlacementsStay(t *testing.T) {
 	}
 }
 
+// reserving is a Placement that is never decided: its claims only change the counts.
+var reserving = inventory.Key{Namespace: "others", Name: "reserving"}
+
 // settling is an inventory whose Placements are decided when they are affected.
 type settling struct {
 	world  *world
@@ -48,6 +51,7 @@ type settling struct {
 
 // begin creates a fleet in which most Placements can be satisfied.
 func (s *settling) begin(t *rapid.T) {
+	s.inv.Update(fixture.Placement(reserving.Namespace, reserving.Name).Obj())
 	for _, name := range setNames {
 		s.feed(t, s.world.put(fixture.Set(name)))
 	}
@@ -115,7 +119,7 @@ func (s *settling) step(t *rapid.T) {
 		page := fixture.Page("others", oneOf(t, "page", "a", "b")).Of("other").Lists(rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 6).Draw(t, "decisions")...)
 		s.feed(t, s.world.put(page.Obj()))
 	case "reserve":
-		s.inv.Claim(inventory.Key{Namespace: "others", Name: "reserving"}, rapid.SliceOfN(rapid.SampledFrom(clusterNames), 0, 3).Draw(t, "clusters"))
+		s.inv.Claim(reserving, rapid.SliceOfN(rapid.SampledFrom(clusterNames), 0, 3).Draw(t, "clusters"))
 	case "remove":
 		if all := s.world.all(); len(all) > 0 && oneOf(t, "really", false, true) {
 			s.feed(t, s.world.remove(all[pick(t, len(all))]))

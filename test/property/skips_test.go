@@ -101,6 +101,7 @@ func newSkippingHub(t *rapid.T, skipped *int) *skippingHub {
 	for _, o := range h.all() {
 		h.wake(h.inv.Update(o))
 	}
+	h.inv.Update(fixture.Placement(reserving.Namespace, reserving.Name).Obj())
 	h.engine.Recount(h.inv.Records())
 	h.inv.Started()
 	h.mirrorInputs()
@@ -301,7 +302,7 @@ func (h *skippingHub) change(t *rapid.T) {
 	case "object":
 		h.feed(t, h.put(h.drawObject(t)))
 	case "reserve":
-		h.inv.Claim(inventory.Key{Namespace: "others", Name: "reserving"}, rapid.SliceOfN(rapid.SampledFrom(clusterNames), 0, 3).Draw(t, "clusters"))
+		h.inv.Claim(reserving, rapid.SliceOfN(rapid.SampledFrom(clusterNames), 0, 3).Draw(t, "clusters"))
 	case "remove":
 		if all := h.all(); len(all) > 0 && rapid.Bool().Draw(t, "really") {
 			h.feed(t, h.remove(all[pick(t, len(all))]))
