@@ -13,31 +13,19 @@ const maxAffinitySteps = 50_000
 // affinityEdge leads from a Placement to one that its affinity names.
 type affinityEdge struct {
 	to   Key
-	with bool
-	// mutual is true if both Placements are apart from each other: then the one that has a cluster
-	// keeps it.
-	mutual bool
+	kind int
 }
 
-// The kinds of edges, as bits.
+// The kinds of edges, as bits. If both Placements are apart from each other (apartKind), the one
+// that has a cluster keeps it.
 const withKind, apartKind, oneSidedKind = 1, 2, 4
-
-func (e affinityEdge) kind() int {
-	switch {
-	case e.with:
-		return withKind
-	case e.mutual:
-		return apartKind
-	}
-	return oneSidedKind
-}
 
 // mayNotSettle reports whether a cycle with these kinds of edges may never settle: both with and
 // apartFrom, or an apartFrom that is not mutual, whose Placement leaves clusters that it has.
 func mayNotSettle(kinds int) bool { return kinds&oneSidedKind != 0 || kinds == withKind|apartKind }
 
 func (e affinityEdge) String() string {
-	if e.with {
+	if e.kind == withKind {
 		return "with " + e.to.Name
 	}
 	return "apart from " + e.to.Name
@@ -70,7 +58,7 @@ func (inv *Inventory) updateAffinityCycles(namespace string, affected affectedSe
 }
 
 func (inv *Inventory) findAffinityCycles(namespace string) map[Key]string {
-	nodes := slices.SortedFunc(maps.Keys(inv.selections.affinities[namespace]), func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+	nodes := sortedPlacements(inv.selections.affinities[namespace])
 	nodes = slices.DeleteFunc(nodes, func(key Key) bool { return inv.placements[key] == nil })
 	if !slices.ContainsFunc(nodes, func(key Key) bool { return len(inv.selections.affinityOf(key).apartFrom) > 0 }) {
 		return nil // a cycle of with alone settles
@@ -80,14 +68,14 @@ func (inv *Inventory) findAffinityCycles(namespace string) map[Key]string {
 		s := inv.selections.affinityOf(from)
 		for _, list := range [...]struct {
 			terms []affinityTerm
-			with  bool
-		}{{s.with, true}, {s.apartFrom, false}} {
+			kind  int
+		}{{s.with, withKind}, {s.apartFrom, oneSidedKind}} {
 			known := map[Key]bool{from: true}
 			for i := range list.terms {
 				for _, to := range inv.namedBy(&list.terms[i], nodes, g) {
 					if !known[to] {
 						known[to] = true
-						g.edges[from] = append(g.edges[from], affinityEdge{to: to, with: list.with})
+						g.edges[from] = append(g.edges[from], affinityEdge{to, list.kind})
 					}
 				}
 			}
@@ -100,19 +88,21 @@ func (inv *Inventory) findAffinityCycles(namespace string) map[Key]string {
 	return g.unsettledCycles(g.keepUnsettled(nodes))
 }
 
-// markMutual marks the edges between Placements that are apart from each other.
+// markMutual sets apartKind on the edges between Placements that are apart from each other.
 func (g *affinityGraph) markMutual() {
 	apart := map[[2]Key]bool{}
 	for from, edges := range g.edges {
 		for _, e := range edges {
-			if !e.with {
+			if e.kind != withKind {
 				apart[[2]Key{from, e.to}] = true
 			}
 		}
 	}
 	for from, edges := range g.edges {
 		for i := range edges {
-			edges[i].mutual = apart[[2]Key{edges[i].to, from}]
+			if edges[i].kind != withKind && apart[[2]Key{edges[i].to, from}] {
+				edges[i].kind = apartKind
+			}
 		}
 	}
 }
@@ -146,7 +136,7 @@ func (g *affinityGraph) keepUnsettled(nodes []Key) []Key {
 	for _, from := range nodes {
 		g.edges[from] = slices.DeleteFunc(g.edges[from], func(e affinityEdge) bool { return of[e.to] != of[from] })
 		for _, e := range g.edges[from] {
-			kinds[of[from]] |= e.kind()
+			kinds[of[from]] |= e.kind
 		}
 	}
 	g.kinds = make(map[Key]int, len(nodes))
@@ -206,7 +196,7 @@ func (g *affinityGraph) unsettledCycles(nodes []Key) map[Key]string {
 			continue
 		}
 		for _, e := range g.edges[key] {
-			if e.kind() == oneSidedKind && found[e.to] == "" {
+			if e.kind == oneSidedKind && found[e.to] == "" {
 				addCycle(found, key, g.shortestCycle(key, e))
 				break
 			}
@@ -275,7 +265,7 @@ func (g *affinityGraph) returns(at Key, kinds int) bool {
 		if g.steps++; g.steps > maxAffinitySteps {
 			return false
 		}
-		both := kinds | e.kind()
+		both := kinds | e.kind
 		g.path = append(g.path, e)
 		if e.to == g.from && both&withKind != 0 && both != withKind || !g.onPath[e.to] && g.returns(e.to, both) {
 			return true

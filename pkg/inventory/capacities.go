@@ -9,26 +9,7 @@ import (
 )
 
 // freedCapacity has, for each cluster and resource that changed, what was requested before.
-type freedCapacity map[int]map[*capacity]int64
-
-func (f freedCapacity) changes(i int, c *capacity, before int64) {
-	if f[i] == nil {
-		f[i] = map[*capacity]int64{}
-	}
-	if _, known := f[i][c]; !known {
-		f[i][c] = before
-	}
-}
-
-// keepChanges drops what is requested as before.
-func (f freedCapacity) keepChanges() {
-	for i, before := range f {
-		maps.DeleteFunc(before, func(c *capacity, requested int64) bool { return c.requested.Get(i) == requested })
-		if len(before) == 0 {
-			delete(f, i)
-		}
-	}
-}
+type freedCapacity = nested[int, *capacity, int64]
 
 // moveRequests replaces what a Placement requests of its old clusters by what it requests of the
 // next ones.
@@ -37,35 +18,32 @@ func (inv *Inventory) moveRequests(old, next *holding, freed freedCapacity) {
 	if old.capacityRequest == next.capacityRequest {
 		left, joined = old.has.Without(next.has), next.has.Without(old.has)
 	}
-	for name := range amounts(next.capacityRequest) {
-		inv.useCapacity(name)
+	if next.capacityRequest != nil {
+		for name, amount := range next.capacityRequest.Amounts {
+			next.amounts = append(next.amounts, requestedAmount{inv.useCapacity(name), name, amount})
+		}
 	}
 	for i := range left.All {
-		inv.setRequest(i, old.capacityRequest, false, freed)
+		inv.setRequest(i, old, false, freed)
 	}
 	for i := range joined.All {
-		inv.setRequest(i, next.capacityRequest, true, freed)
+		inv.setRequest(i, next, true, freed)
 	}
-	for name := range amounts(old.capacityRequest) {
-		inv.releaseCapacity(name)
+	for _, a := range old.amounts {
+		if a.users--; a.users == 0 {
+			delete(inv.holdings.capacities, a.resource)
+			inv.fleet = nil
+		}
 	}
 }
 
-// amounts are those of a request; none if it is nil.
-func amounts(request *framework.CapacityRequest) map[v1alpha1.ResourceName]int64 {
-	if request == nil {
-		return nil
-	}
-	return request.Amounts
-}
-
-// setRequest adds a request to those of a cluster, or removes it.
-func (inv *Inventory) setRequest(i int, request *framework.CapacityRequest, present bool, freed freedCapacity) {
-	if request == nil {
+// setRequest adds the request of a holding to those of a cluster, or removes it.
+func (inv *Inventory) setRequest(i int, h *holding, present bool, freed freedCapacity) {
+	if h.capacityRequest == nil {
 		return
 	}
 	requests := inv.holdings.capacityRequests.Get(i)
-	at, _ := slices.BinarySearchFunc(requests, request, func(a, b *framework.CapacityRequest) int {
+	at, _ := slices.BinarySearchFunc(requests, h.capacityRequest, func(a, b *framework.CapacityRequest) int {
 		if a.Before(b) {
 			return -1
 		}
@@ -74,23 +52,24 @@ func (inv *Inventory) setRequest(i int, request *framework.CapacityRequest, pres
 	// Snapshots share the old one.
 	sign, next := int64(1), append(make([]*framework.CapacityRequest, 0, len(requests)+1), requests[:at]...)
 	if present {
-		next = append(append(next, request), requests[at:]...)
+		next = append(append(next, h.capacityRequest), requests[at:]...)
 	} else {
 		sign, next = -1, append(next, requests[at+1:]...)
 	}
 	inv.holdings.capacityRequests.Set(i, next)
-	for name, amount := range request.Amounts {
+	for _, a := range h.amounts {
 		// Nothing fits on a cluster that does not report the resource, so its sum is not kept.
-		c := inv.holdings.capacities[name]
-		if c == nil || c.allocatable.Get(i) == 0 {
+		if a.allocatable.Get(i) == 0 {
 			continue
 		}
-		requested := c.requested.Get(i)
-		freed.changes(i, c, requested)
+		requested := a.requested.Get(i)
+		if _, known := freed[i][a.capacity]; !known {
+			freed.set(i, a.capacity, requested)
+		}
 		if len(requests)+len(next) > framework.MaxExactRequests {
-			c.requested.Set(i, inv.requestedOf(i, name))
+			a.requested.Set(i, inv.requestedOf(i, a.resource))
 		} else {
-			c.requested.Set(i, requested+sign*amount)
+			a.requested.Set(i, requested+sign*a.amount)
 		}
 	}
 	inv.fleet = nil
@@ -105,7 +84,7 @@ func (inv *Inventory) requestedOf(i int, name v1alpha1.ResourceName) (sum int64)
 }
 
 // useCapacity counts a Placement that requests a resource.
-func (inv *Inventory) useCapacity(name v1alpha1.ResourceName) {
+func (inv *Inventory) useCapacity(name v1alpha1.ResourceName) *capacity {
 	c := inv.holdings.capacities[name]
 	if c == nil {
 		c = &capacity{}
@@ -122,14 +101,7 @@ func (inv *Inventory) useCapacity(name v1alpha1.ResourceName) {
 		inv.fleet = nil
 	}
 	c.users++
-}
-
-func (inv *Inventory) releaseCapacity(name v1alpha1.ResourceName) {
-	c := inv.holdings.capacities[name]
-	if c.users--; c.users == 0 {
-		delete(inv.holdings.capacities, name)
-		inv.fleet = nil
-	}
+	return c
 }
 
 // updateCapacities stores the allocatable amounts of a cluster; object is nil after its deletion.
@@ -147,33 +119,6 @@ func (inv *Inventory) updateCapacities(i int, object *v1alpha1.ManagedCluster) {
 	}
 }
 
-// requester is a Placement that requests something, and its amounts.
-type requester struct {
-	*holding
-	key     Key
-	amounts []requestedAmount
-}
-
-type requestedAmount struct {
-	*capacity
-	amount int64
-}
-
-// requesters returns the Placements that request something, and the number of all their amounts.
-func (inv *Inventory) requesters() (all []requester, amounts int) {
-	for key, h := range inv.holdings.byPlacement {
-		if h.capacityRequest == nil {
-			continue
-		}
-		r := requester{h, key, make([]requestedAmount, 0, len(h.capacityRequest.Amounts))}
-		for name, amount := range h.capacityRequest.Amounts {
-			r.amounts = append(r.amounts, requestedAmount{inv.holdings.capacities[name], amount})
-		}
-		all, amounts = append(all, r), amounts+len(r.amounts)
-	}
-	return all, amounts
-}
-
 // maxFitSteps bounds how many amounts are compared after one event.
 const maxFitSteps = 500_000
 
@@ -185,30 +130,36 @@ func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 	if !inv.started {
 		return
 	}
-	if freed.keepChanges(); len(freed) == 0 {
-		return
+	for i, before := range freed {
+		maps.DeleteFunc(before, func(c *capacity, requested int64) bool { return c.requested.Get(i) == requested })
+		if len(before) == 0 {
+			delete(freed, i)
+		}
 	}
-	all, amounts := inv.requesters()
-	for _, r := range all {
-		if amounts*len(freed) > maxFitSteps || inv.isAffected(&r, freed) {
-			affected.add(r.key)
+	steps := 0
+	for _, c := range inv.holdings.capacities {
+		steps += c.users * len(freed)
+	}
+	for key, h := range inv.holdings.byPlacement {
+		if len(h.amounts) > 0 && (steps > maxFitSteps || inv.isAffected(h, freed)) {
+			affected.add(key)
 		}
 	}
 }
 
 // isAffected reports whether one of the clusters affects a Placement.
-func (inv *Inventory) isAffected(r *requester, freed freedCapacity) bool {
+func (inv *Inventory) isAffected(h *holding, freed freedCapacity) bool {
 	for i, changed := range freed {
-		if inv.isAffectedBy(r, i, changed) {
+		if inv.isAffectedBy(h, i, changed) {
 			return true
 		}
 	}
 	return false
 }
 
-func (inv *Inventory) isAffectedBy(r *requester, i int, changed map[*capacity]int64) bool {
-	has, fits, fitted := r.has.Has(i), true, true
-	for _, a := range r.amounts {
+func (inv *Inventory) isAffectedBy(h *holding, i int, changed map[*capacity]int64) bool {
+	has, fits, fitted := h.has.Has(i), true, true
+	for _, a := range h.amounts {
 		free := a.allocatable.Get(i) - 1
 		now, before := free-a.requested.Get(i), free-a.requested.Get(i)
 		if requested, differs := changed[a.capacity]; differs {
@@ -221,14 +172,13 @@ func (inv *Inventory) isAffectedBy(r *requester, i int, changed map[*capacity]in
 			return false
 		}
 	}
-	return !has && fits != fitted && (fits || inv.dependsOnQualifying(r.placement))
+	return !has && fits != fitted && (fits || inv.dependsOnQualifying(h.placement))
 }
 
-// fits reports whether a request fits on a cluster that the Placement does not have.
-func (inv *Inventory) fits(request *framework.CapacityRequest, i int) bool {
-	for name, amount := range request.Amounts {
-		c := inv.holdings.capacities[name]
-		if allocatable := c.allocatable.Get(i); allocatable == 0 || allocatable-1-c.requested.Get(i) < amount {
+// fits reports whether the request fits on a cluster that the Placement does not have.
+func (h *holding) fits(i int) bool {
+	for _, a := range h.amounts {
+		if allocatable := a.allocatable.Get(i); allocatable == 0 || allocatable-1-a.requested.Get(i) < a.amount {
 			return false
 		}
 	}

@@ -134,7 +134,7 @@ func (inv *Inventory) addWritten(p *placement, clusters []string) {
 // response to its write was lost. The other pages of the Placement are known.
 func (inv *Inventory) pageRead(placement Key, e *event) {
 	if p := inv.placements[placement]; p != nil && p.claim.written.Len() > 0 {
-		if missed := p.claim.written.Without(inv.pages.listedBy(placement)); missed.Len() > 0 {
+		if missed := p.claim.written.Without(inv.pages.listedBy(placement, func(*page) bool { return true })); missed.Len() > 0 {
 			inv.dispatch(Input{Kind: InputMissed, Placement: placement, Clusters: inv.names.of(missed)}, e)
 		}
 	}

@@ -21,13 +21,14 @@ type difference struct {
 	taints, membership bool
 	cpu, memory        bool
 	resources          map[string]bool
-	anything, added    bool
+	anything           bool
 }
 
-// String names the first part in which both states differ.
-func (d *difference) String() string {
+// changed names the first part in which a cluster differs from its old state, which is nil for a
+// new one.
+func (d *difference) changed(old *framework.Cluster, object *v1alpha1.ManagedCluster) string {
 	switch {
-	case d.added:
+	case old == nil:
 		return "added"
 	case d.membership:
 		return "being deleted"
@@ -36,19 +37,17 @@ func (d *difference) String() string {
 	case len(d.claims) > 0:
 		return "claims"
 	case d.taints:
-		return taintsChanged
+		return taintsText(old.ManagedCluster, object)
 	case d.cpu || d.memory || len(d.resources) > 0:
 		return "allocatable"
 	}
 	return "changed"
 }
 
-const taintsChanged = "taints"
-
 // taintsText says what became of the taints of a cluster. An old comment belongs to an earlier
 // edit.
 func taintsText(old, object *v1alpha1.ManagedCluster) string {
-	text := taintsChanged
+	text := "taints"
 	switch {
 	case object.Drained() && !old.Drained():
 		text = "drained"
@@ -87,14 +86,12 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 	if !d.anything {
 		return
 	}
-	inv.addCluster(cluster)
-	if e.changed = d.String(); e.changed == taintsChanged {
-		e.changed = taintsText(old.ManagedCluster, object)
-	}
+	inv.addInput(inv.clusterInput(cluster))
+	e.changed = d.changed(old, object)
 	inv.logChange(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
 	removed := false
 	for name, set := range inv.sets {
-		was, is := set.members.Has(i), set.matches(cluster)
+		was, is := set.members.Has(i), set.set.Matches(cluster)
 		if was != is {
 			set.setMember(i, is)
 		}
@@ -139,9 +136,6 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, e *event) {
 			inv.addReaders(name, nil, e.affected)
 			inv.addNaming(object.Name, name, e.affected)
 		}
-	}
-	for page := range inv.pages.byIndex[i].all {
-		inv.dropSubject(page.owner)
 	}
 	inv.addPublishers(i, e.affected)
 	inv.names.release(i)
@@ -208,7 +202,7 @@ func amount(object *v1alpha1.ManagedCluster, name corev1.ResourceName) framework
 // heartbeats, so cheap comparisons come first and equal maps need no allocation.
 func compare(old, cluster *framework.Cluster) difference {
 	if old == nil {
-		return difference{anything: true, membership: true, added: true}
+		return difference{anything: true, membership: true}
 	}
 	d := difference{
 		labels: changedKeys(old.Labels, cluster.Labels, equalTexts),

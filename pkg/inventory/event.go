@@ -42,7 +42,7 @@ func (inv *Inventory) process(by client.Object, dispatch func(e *event)) []Key {
 	}
 	clear(e.survivors)
 	inv.survivors = e.survivors[:0]
-	return e.affected.keys()
+	return sortedPlacements(e.affected)
 }
 
 // processOwn processes a change made by Berth itself, of which its Placement need not be told,

@@ -26,7 +26,8 @@ func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, e 
 		inv.addObject(object)
 	}
 	if old != nil {
-		if inv.removeEviction(old); old.Spec != object.Spec {
+		inv.evictions.remove(evictionKeys(old))
+		if old.Spec != object.Spec {
 			// Another eviction of the same name: the watch did not report the deletion.
 			inv.evictionChanged(old, nil, e)
 			old = nil
@@ -43,13 +44,8 @@ func (inv *Inventory) deleteEviction(object *berthv1alpha1.PlacementEviction, e 
 		return
 	}
 	inv.addDeleted(old)
-	inv.removeEviction(old)
+	inv.evictions.remove(evictionKeys(old))
 	inv.evictionChanged(old, nil, e)
-}
-
-func (inv *Inventory) removeEviction(object *berthv1alpha1.PlacementEviction) {
-	key, placement := evictionKeys(object)
-	inv.evictions.remove(key, placement)
 }
 
 // evictionChanged adds the Placement to the affected ones if the eviction excludes its cluster

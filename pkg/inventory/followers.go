@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -64,9 +63,13 @@ func (inv *Inventory) findFollowers(namespace string) followers {
 		if len(s.with) == 0 || inv.placements[from] == nil {
 			continue
 		}
+		cost := 0
+		for _, term := range s.with {
+			cost += term.cost
+		}
 		var leaders framework.Bitset
 		for i, to := range next.all {
-			if steps += costOf(s.with); steps > maxAffinitySteps {
+			if steps += cost; steps > maxAffinitySteps {
 				return followers{}
 			}
 			if to != from && termFor(s.with, inv.placements[to]) != "" {
@@ -117,17 +120,17 @@ func (inv *Inventory) addFollowers(subject *framework.Subject, key Key) *framewo
 	if len(f.of[key]) == 0 {
 		return subject
 	}
-	all := reachable(key, f.followersOf)
-	with := *subject
-	with.Entries = maps.Clone(subject.Entries)
-	for _, follower := range all {
-		for i, n := range inv.subject(inv.placements[follower]).Entries {
-			with.Entries[i] += n
+	with, more := *subject, map[int]int32{}
+	all := subject.Entries.Clusters.Clone()
+	for _, follower := range reachable(key, f.followersOf) {
+		own := inv.subject(inv.placements[follower]).Entries.Clusters
+		for i := range own.All {
+			if all.Has(i) {
+				more[i]++
+			}
 		}
+		all = all.Or(own)
 	}
-	with.Counted = nil
-	for i := range with.Entries {
-		with.Counted = with.Counted.Set(i)
-	}
+	with.Entries = framework.Entries{Clusters: all, More: more}
 	return &with
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -141,13 +142,13 @@ func TestPageThatIsBeingDeleted(t *testing.T) {
 			}
 			check := func(when string, taken bool) {
 				subject := inv.Snapshot(key, fixture.Now, nil).Subject
-				if got := published(inv, "plain"); len(got) > 0 || subject.LastClusters.Len() > 0 || len(subject.Entries) > 0 {
-					t.Errorf("%s: published are %v, %d clusters, %d entries", when, got, subject.LastClusters.Len(), len(subject.Entries))
+				if got := published(inv, "plain"); len(got) > 0 || subject.LastClusters.Len() > 0 || subject.Entries.Clusters.Len() > 0 {
+					t.Errorf("%s: published are %v, %d clusters, %d entries", when, got, subject.LastClusters.Len(), subject.Entries.Clusters.Len())
 				}
 				if slices.Contains(subject.Taken, page.Name) != taken {
 					t.Errorf("%s: the name is taken: %t", when, !taken)
 				}
-				if n := inv.Snapshot(key, fixture.Now, nil).Counts.Max(nil); n > 0 {
+				if n := inv.Snapshot(key, fixture.Now, nil).Counts.Max(&framework.Entries{}); n > 0 {
 					t.Errorf("%s: Balance counts %d", when, n)
 				}
 			}

@@ -54,8 +54,8 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 // pageUpdated processes a page that the watch reports. An announced write affects no Placement.
 func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) {
 	inv.pages.observe(object)
-	announced := !inv.pages.isExternal(nameOf(object), object)
-	if inv.updatePage(object, e); announced {
+	inv.updatePage(object, e)
+	if !inv.pages.isExternal(nameOf(object), object) {
 		clear(e.affected)
 	}
 }
@@ -63,8 +63,18 @@ func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) 
 // pageDeleted processes a deletion of a page that the watch reports.
 func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, e *event) {
 	inv.pages.observe(object)
-	announced := !inv.pages.isExternal(nameOf(object), nil)
-	if inv.deletePage(object, e); announced {
+	name := nameOf(object)
+	if a := inv.pages.announced[name]; a != nil {
+		a.gone = object.UID
+	}
+	switch {
+	case inv.pages.deleted[object.UID]:
+		delete(inv.pages.deleted, object.UID)
+	case inv.pages.has(object):
+		inv.addDeleted(object)
+		inv.removePage(inv.pages.byName[name], e)
+	}
+	if !inv.pages.isExternal(name, nil) {
 		clear(e.affected)
 	}
 }

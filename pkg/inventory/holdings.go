@@ -33,10 +33,18 @@ type holding struct {
 	placement *placement
 	// has are the indexes of its clusters. Each is acquired in the table of names.
 	has framework.Bitset
-	// capacityRequest is nil if it requests nothing.
+	// capacityRequest is nil if it requests nothing. amounts are its amounts.
 	capacityRequest *framework.CapacityRequest
+	amounts         []requestedAmount
 	// apartFrom are the terms of its affinity, without with.
 	apartFrom []affinityTerm
+}
+
+// requestedAmount is an amount of a resource.
+type requestedAmount struct {
+	*capacity
+	resource v1alpha1.ResourceName
+	amount   int64
 }
 
 // capacity is one resource of all clusters.
@@ -44,13 +52,6 @@ type capacity struct {
 	allocatable, requested framework.Vector[int64]
 	// users is the number of Placements that request it.
 	users int
-}
-
-func newHoldings() holdings {
-	return holdings{
-		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{}, affinityCycles: map[string]map[Key]string{}, followers: map[string]followers{},
-		capacities: map[v1alpha1.ResourceName]*capacity{},
-	}
 }
 
 // policyChanged marks the namespace of a Placement whose policy changed.
@@ -163,7 +164,7 @@ func (inv *Inventory) isShutOut(h *holding, left framework.Bitset) bool {
 	}
 	peers := inv.peersOf(h.placement)
 	for i := range left.All {
-		if h.capacityRequest != nil && !inv.fits(h.capacityRequest, i) || slices.ContainsFunc(peers, func(p framework.Peer) bool { return p.Excludes(i, nil) }) {
+		if !h.fits(i) || slices.ContainsFunc(peers, func(p framework.Peer) bool { return p.Excludes(i, nil) }) {
 			return true
 		}
 	}

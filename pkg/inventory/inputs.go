@@ -95,13 +95,13 @@ func (inv *Inventory) addDeleted(object client.Object) {
 	inv.addInput(Input{Kind: InputDeleted, Object: object})
 }
 
-// addCluster adds the input of a changed ManagedCluster.
-func (inv *Inventory) addCluster(c *framework.Cluster) {
+// clusterInput is the input of a changed ManagedCluster.
+func (inv *Inventory) clusterInput(c *framework.Cluster) Input {
 	in := Input{Kind: InputObject, Object: c.ManagedCluster}
 	if inv.options.FirstSeen != nil {
 		in.TaintTimes = c.TaintTimes
 	}
-	inv.addInput(in)
+	return in
 }
 
 // sameVersion reports whether both are the same state of an object on the API server. The watch
@@ -137,7 +137,9 @@ func (inv *Inventory) dispatch(in Input, e *event) {
 	p := inv.placements[in.Placement]
 	switch {
 	case in.Kind == InputStarted:
-		inv.start()
+		inv.starting = true
+		inv.updateHoldings()
+		inv.starting, inv.started = false, true
 	case p == nil:
 	case in.Kind == InputPublished:
 		inv.setPublished(p, in.Published, in.KeepsLanded)
@@ -200,11 +202,7 @@ func (inv *Inventory) objects() []Input {
 	}
 	for i := range inv.clusters.Len() {
 		if c := inv.clusters.Get(i); c != nil {
-			in := Input{Kind: InputObject, Object: c.ManagedCluster}
-			if inv.options.FirstSeen != nil {
-				in.TaintTimes = c.TaintTimes
-			}
-			all = append(all, in)
+			all = append(all, inv.clusterInput(c))
 		}
 	}
 	for _, name := range sortedKeys(inv.scores) {
@@ -227,10 +225,8 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 			add(inv.disruptionPolicies[namespace][name].object)
 		}
 	}
-	for _, placement := range sortedPlacements(inv.selections.byPlacement) {
-		for _, s := range inv.selections.of(placement) {
-			add(s.object)
-		}
+	for _, key := range sortedPlacements(inv.selections.byName) {
+		add(inv.selections.byName[key].object)
 	}
 	for _, key := range sortedPlacements(inv.placements) {
 		inv.placements[key].contents(add)

@@ -188,11 +188,11 @@ func TestNameTable(t *testing.T) {
 // TestAffectedSetKeys: keys are in order of namespace, then name.
 func TestAffectedSetKeys(t *testing.T) {
 	set := affectedSet{}
-	if keys := set.keys(); keys != nil {
+	if keys := sortedPlacements(set); keys != nil {
 		t.Errorf("got %v", keys)
 	}
 	set.all(map[Key]*placement{{Namespace: "b", Name: "a"}: nil, {Namespace: "a", Name: "z"}: nil, {Namespace: "a", Name: "b"}: nil})
-	if got := fmt.Sprint(set.keys()); got != "[a/b a/z b/a]" {
+	if got := fmt.Sprint(sortedPlacements(set)); got != "[a/b a/z b/a]" {
 		t.Errorf("got %s", got)
 	}
 }

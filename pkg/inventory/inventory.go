@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -105,22 +106,19 @@ type Inventory struct {
 // New returns an empty inventory.
 func New(options Options) *Inventory {
 	return &Inventory{
-		options:            options,
-		names:              nameTable{index: map[string]int{}},
-		sets:               map[string]*clusterSet{},
-		bindings:           nested[string, string, bool]{},
-		scores:             map[string]*scores{},
-		placements:         map[Key]*placement{},
-		byNamespace:        nested[string, Key, *placement]{},
-		readers:            nested[string, readsKey, *readerGroup]{},
-		pages:              newPageTable(),
-		unread:             map[Key]struct{}{},
-		records:            recordTable{byOwner: newByOwner[*record]()},
-		disruptionPolicies: nested[string, string, *disruptionPolicy]{},
-		evictions:          newByOwner[*berthv1alpha1.PlacementEviction](),
-		selections:         newSelectionTable(),
-		holdings:           newHoldings(),
-		readiness:          map[string]*readinessSource{},
+		options:    options,
+		names:      nameTable{index: map[string]int{}},
+		sets:       map[string]*clusterSet{},
+		scores:     map[string]*scores{},
+		placements: map[Key]*placement{},
+		pages:      pageTable{byIndex: map[int]few[*page]{}, deleted: map[types.UID]bool{}, announced: map[Key]*announcement{}},
+		unread:     map[Key]struct{}{},
+		selections: selectionTable{dependent: map[string]int{}, naming: map[string]few[*selectionPolicy]{}},
+		holdings: holdings{
+			byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{},
+			affinityCycles: map[string]map[Key]string{}, followers: map[string]followers{}, capacities: map[v1alpha1.ResourceName]*capacity{},
+		},
+		readiness: map[string]*readinessSource{},
 	}
 }
 
@@ -232,7 +230,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 		inv.updateHoldings()
 		inv.loadLast(p)
 		snapshot := inv.snapshot(p, inv.withRecords(p), now, queue)
-		snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
+		snapshot.Cause = p.cause
 		snapshot.Skippable = p.settledCheck && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
 		// Events after this Snapshot are not in it: they start an attempt.
 		p.settled, p.settledCheck = nil, false
@@ -248,7 +246,7 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 	defer inv.mu.Unlock()
 	inv.updateHoldings()
 	p := &placement{key: nameOf(pl), object: pl}
-	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, CapacityRequest: inv.capacityRequestOf(p)}
+	subject := &framework.Subject{Placement: pl, CapacityRequest: inv.capacityRequestOf(p)}
 	inv.addPolicies(subject, p)
 	return inv.snapshot(p, subject, now, queue)
 }
@@ -335,18 +333,15 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, LastClusters: p.claim.listed,
-		Taken: inv.pages.takenNames(p.key), SpecBefore: p.specBefore,
+		Placement: p.object, Last: p.last, Edits: p.edits, LastClusters: p.claim.listed,
+		Taken: slices.Sorted(maps.Keys(inv.pages.taken[p.key])), SpecBefore: p.specBefore,
 	}
 	inv.addPolicies(s, p)
 	for _, page := range inv.pages.of(p) {
 		s.Pages = append(s.Pages, page.object)
 	}
 	s.Evictions = inv.evictionsOf(p)
-	s.Counted = p.claim.listed.Clone().Or(p.claim.writing)
-	for i := range s.Counted.All {
-		s.Entries[i] = 1
-	}
+	s.Entries.Clusters = p.claim.listed.Clone().Or(p.claim.writing)
 	s.Incumbents, s.Leaving = p.claim.incumbents(), p.claim.leaving
 	if h := inv.holdings.byPlacement[p.key]; h != nil {
 		s.Has, s.CapacityRequest = h.has, h.capacityRequest
@@ -355,16 +350,10 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	return s
 }
 
-// logChange appends a change of cluster i to the log, and drops the older half of a log that is too
-// long.
+// logChange appends a change of cluster i to the log.
 func (inv *Inventory) logChange(i int, selectable bool) {
 	inv.fleet = nil
-	inv.log.Entries = append(inv.log.Entries, framework.ClusterChange{Index: i, Selectable: selectable})
-	if n := len(inv.log.Entries); n > 4096+4*inv.clusters.Len() {
-		kept := append([]framework.ClusterChange(nil), inv.log.Entries[n/2:]...)
-		inv.log.First += uint64(n / 2)
-		inv.log.Entries = kept
-	}
+	inv.log.Append(framework.ClusterChange{Index: i, Selectable: selectable}, 4096+4*inv.clusters.Len())
 }
 
 // affectedSet collects the affected Placements of an event.
@@ -378,16 +367,13 @@ func (w affectedSet) all(placements map[Key]*placement) {
 	}
 }
 
-func (w affectedSet) keys() []Key {
-	return sortedPlacements(w)
-}
-
 // sortedPlacements returns the keys of a map; nil if it is empty.
 func sortedPlacements[V any](m map[Key]V) []Key {
 	if len(m) == 0 {
 		return nil // as after most events
 	}
-	keys := collect(m)
+	// One allocation: this runs for every event.
+	keys := slices.AppendSeq(make([]Key, 0, len(m)), maps.Keys(m))
 	slices.SortFunc(keys, func(a, b Key) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
@@ -395,16 +381,7 @@ func sortedPlacements[V any](m map[Key]V) []Key {
 }
 
 func sortedKeys[V any](m map[string]V) []string {
-	keys := collect(m)
+	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
 	slices.Sort(keys)
-	return keys
-}
-
-// collect makes one allocation: it runs for every event and every Snapshot.
-func collect[K comparable, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
 	return keys
 }

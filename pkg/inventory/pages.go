@@ -19,9 +19,6 @@ import (
 type page struct {
 	object  *v1alpha1.PlacementDecision
 	indexes []int
-	// deleting is true until the finalizers of a deleted page are gone. Such a page does not count
-	// as published, but no other page can have its name.
-	deleting bool
 	// owner is the Placement whose page this is, by label, or by owner reference while it has no
 	// label.
 	owner Key
@@ -48,13 +45,6 @@ type announcement struct {
 	content *v1alpha1.PlacementDecision
 	// gone is the UID of a page with that name that the watch has reported as deleted meanwhile.
 	gone types.UID
-}
-
-func newPageTable() pageTable {
-	return pageTable{
-		byOwner: newByOwner[*page](), byIndex: map[int]few[*page]{}, taken: nested[Key, string, struct{}]{},
-		deleted: map[types.UID]bool{}, announced: map[Key]*announcement{},
-	}
 }
 
 // Announce records that Berth is writing or deleting a page. A watch event with exactly that
@@ -95,7 +85,8 @@ func (t *pageTable) isExternal(name Key, content *v1alpha1.PlacementDecision) bo
 	return content != nil && !sameContent(announced.content, content)
 }
 
-// isDeleting is true if a page is being deleted. It exists until its finalizers are gone.
+// isDeleting is true from the deletion of a page until its finalizers are gone. Such a page does
+// not count as published, but no other page can have its name.
 func isDeleting(page *v1alpha1.PlacementDecision) bool { return page.DeletionTimestamp != nil }
 
 // assumeWritten stores a page that was written. It ignores the page if the watch has already
@@ -147,7 +138,7 @@ const maxForeignPages = 20
 
 // of returns the pages of a Placement that are not being deleted, sorted by name.
 func (t *pageTable) of(p *placement) []*page {
-	all := slices.DeleteFunc(slices.Collect(maps.Values(t.byPlacement[p.key])), func(page *page) bool { return page.deleting })
+	all := slices.DeleteFunc(slices.Collect(maps.Values(t.byPlacement[p.key])), func(page *page) bool { return isDeleting(page.object) })
 	slices.SortFunc(all, func(a, b *page) int { return strings.Compare(a.object.Name, b.object.Name) })
 	foreign := 0
 	return slices.DeleteFunc(all, func(page *page) bool {
@@ -159,13 +150,14 @@ func (t *pageTable) of(p *placement) []*page {
 	})
 }
 
-// listedBy returns the clusters that the pages of a Placement list.
-func (t *pageTable) listedBy(placement Key) (listed framework.Bitset) {
+// listedBy returns the clusters that the pages of a Placement list, of those that count.
+func (t *pageTable) listedBy(placement Key, counts func(*page) bool) (listed framework.Bitset) {
 	for _, p := range t.byPlacement[placement] {
+		if isDeleting(p.object) || !counts(p) {
+			continue
+		}
 		for _, i := range p.indexes {
-			if !p.deleting {
-				listed = listed.Set(i)
-			}
+			listed = listed.Set(i)
 		}
 	}
 	return listed
@@ -190,7 +182,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 	if old != nil {
 		inv.removePage(old, e)
 	}
-	p := &page{object: object, owner: ownerOf(object), deleting: isDeleting(object)}
+	p := &page{object: object, owner: ownerOf(object)}
 	for _, d := range object.Status.Decisions {
 		i := inv.names.acquire(d.ClusterName)
 		p.indexes = append(p.indexes, i)
@@ -208,7 +200,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 // Placement, its claim counts, so that other writers of its pages cannot change that.
 func (inv *Inventory) countPage(p *page, n int32) {
 	switch {
-	case p.deleting:
+	case isDeleting(p.object):
 	case inv.placements[p.owner] == nil:
 		for _, i := range p.indexes {
 			inv.count(i, n)
@@ -223,16 +215,8 @@ func (p *page) isLabelled() bool { return p.object.IsLabelledFor(p.owner.Name) }
 
 // countUnlabelled counts what the pages without label of a Placement list.
 func (inv *Inventory) countUnlabelled(owner Key) {
-	var listed framework.Bitset
-	for _, p := range inv.pages.byPlacement[owner] {
-		if !p.deleting && !p.isLabelled() {
-			for _, i := range p.indexes {
-				listed = listed.Set(i)
-			}
-		}
-	}
 	c := &inv.placements[owner].claim
-	inv.countInstead(c, &c.unlabelled, listed)
+	inv.countInstead(c, &c.unlabelled, inv.pages.listedBy(owner, func(p *page) bool { return !p.isLabelled() }))
 }
 
 // countPages counts the pages of a Placement that exists no more, n = 1, or that was created,
@@ -258,7 +242,7 @@ func (inv *Inventory) setTaken(p *page, taken bool) {
 	name, _, ok := v1alpha1.NumberOfPage(p.object.Name)
 	user := Key{Namespace: p.object.Namespace, Name: name}
 	switch {
-	case !ok || user == p.owner && !p.deleting:
+	case !ok || user == p.owner && !isDeleting(p.object):
 		return
 	case taken:
 		inv.pages.taken.set(user, p.object.Name, struct{}{})
@@ -266,20 +250,6 @@ func (inv *Inventory) setTaken(p *page, taken bool) {
 		inv.pages.taken.remove(user, p.object.Name)
 	}
 	inv.dropSubject(user)
-}
-
-func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, e *event) {
-	if a := inv.pages.announced[nameOf(object)]; a != nil {
-		a.gone = object.UID
-	}
-	if inv.pages.deleted[object.UID] {
-		delete(inv.pages.deleted, object.UID)
-		return
-	}
-	if inv.pages.has(object) {
-		inv.addDeleted(object)
-		inv.removePage(inv.pages.byName[nameOf(object)], e)
-	}
 }
 
 func (inv *Inventory) removePage(p *page, e *event) {

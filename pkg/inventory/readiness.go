@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -117,14 +116,13 @@ func (inv *Inventory) updateReadyObjects(s *readinessSource, in *ReadinessInput,
 func (inv *Inventory) ReadinessFailure(source, namespace string) string {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if source == clusterSource {
-		return ""
-	}
 	return inv.readinessFailure(source, namespace)
 }
 
 func (inv *Inventory) readinessFailure(source, namespace string) string {
 	switch s := inv.readiness[source]; {
+	case source == clusterSource:
+		return ""
 	case s == nil:
 		return "not read yet"
 	case s.failure != "":
@@ -167,7 +165,7 @@ func (inv *Inventory) addWaitingForObjects(source string, affected affectedSet, 
 		if o == nil {
 			continue
 		}
-		for p := range inv.needingReadinessOn(o.cluster) {
+		for _, p := range inv.needingReadinessOn(o.cluster) {
 			if p.key.Namespace == o.namespace {
 				inv.addWaiting(p, source, affected, func(r *changes.Readiness) bool { return o.matches(p, r) })
 			}
@@ -178,33 +176,30 @@ func (inv *Inventory) addWaitingForObjects(source string, affected affectedSet, 
 // addWaitingForAll adds the Placements that need readiness and whose policies use the source.
 func (inv *Inventory) addWaitingForAll(source string, affected affectedSet) {
 	for _, p := range inv.placements {
-		if inv.needsReadiness(p) {
+		if p.needsReadiness() {
 			inv.addWaiting(p, source, affected, func(*changes.Readiness) bool { return true })
 		}
 	}
 }
 
-// needsReadiness reports whether attempts of a Placement must see each change of readiness: they
+// needsReadiness reports whether attempts of the Placement must see each change of readiness: they
 // wait for it, or they may measure it.
-func (inv *Inventory) needsReadiness(p *placement) bool {
+func (p *placement) needsReadiness() bool {
 	return p.settled == nil || p.claim.progressing
 }
 
-// needingReadinessOn iterates over the Placements that need readiness and whose pages list a
-// cluster.
-func (inv *Inventory) needingReadinessOn(cluster string) iter.Seq[*placement] {
-	return func(yield func(*placement) bool) {
-		i, known := inv.names.index[cluster]
-		if !known {
-			return
-		}
-		for page := range inv.pages.byIndex[i].all {
-			p := inv.placements[page.owner]
-			if p != nil && inv.needsReadiness(p) && !yield(p) {
-				return
-			}
+// needingReadinessOn returns the Placements that need readiness and whose pages list a cluster.
+func (inv *Inventory) needingReadinessOn(cluster string) (all []*placement) {
+	i, known := inv.names.index[cluster]
+	if !known {
+		return nil
+	}
+	for page := range inv.pages.byIndex[i].all {
+		if p := inv.placements[page.owner]; p != nil && p.needsReadiness() {
+			all = append(all, p)
 		}
 	}
+	return all
 }
 
 // addWaiting adds a Placement if one of its policies uses the source and is affected. If its
@@ -338,7 +333,7 @@ func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, e *e
 		return
 	}
 	e.changed = "condition Available"
-	for p := range inv.needingReadinessOn(cluster.Name) {
+	for _, p := range inv.needingReadinessOn(cluster.Name) {
 		inv.addWaiting(p, clusterSource, e.affected, func(r *changes.Readiness) bool {
 			return (was && r.Matches(p.key.Name, before)) != (is && r.Matches(p.key.Name, after))
 		})

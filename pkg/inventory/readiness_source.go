@@ -168,7 +168,7 @@ func (t labelText) Get(label string) string { value, _ := t.Lookup(label); retur
 // newReadinessSource returns a source with the objects of an input, without those of namespaces
 // that failed.
 func newReadinessSource(in *ReadinessInput) *readinessSource {
-	s := &readinessSource{failure: in.Failure, failures: map[string]string{}, objects: nested[string, string, *readyObject]{}, scopes: map[Key]*readinessScope{}}
+	s := &readinessSource{failure: in.Failure, failures: map[string]string{}, scopes: map[Key]*readinessScope{}}
 	maps.Copy(s.failures, in.Failures)
 	for _, object := range in.Objects {
 		s.set(object)

@@ -131,11 +131,11 @@ func described(inv *Inventory) map[string]any {
 		one := map[string]any{
 			"placement": s.Subject.Placement, "pages": s.Subject.Pages, "records": s.Subject.Records, "policies": s.Subject.DisruptionPolicies,
 			"evictions": s.Subject.Evictions, "taken": s.Subject.Taken,
-			"published": named(s.Subject.LastClusters), "counted": named(s.Subject.Counted),
+			"published": named(s.Subject.LastClusters), "counted": named(s.Subject.Entries.Clusters),
 			"incumbents": named(s.Subject.Incumbents), "leaving": named(s.Subject.Leaving), "bound": s.BoundSets,
 		}
-		for i, n := range s.Subject.Entries {
-			one["entries of "+inv.names.slots[i].name] = n
+		for i := range s.Subject.Entries.Clusters.All {
+			one["entries of "+inv.names.slots[i].name] = s.Subject.Entries.Of(i)
 		}
 		for _, set := range s.Bound {
 			one["members of "+set.Name] = named(set.Members)
@@ -161,7 +161,7 @@ func described(inv *Inventory) map[string]any {
 		for _, c := range order {
 			one["order"] = fmt.Sprint(one["order"], " ", c.Name)
 		}
-		one["most"] = s.Counts.Max(nil)
+		one["most"] = s.Counts.Max(&framework.Entries{})
 		all[key.String()] = one
 	}
 	return all
@@ -287,8 +287,8 @@ func TestReservationsEnd(t *testing.T) {
 			inv := New(Options{})
 			inv.Update(fixture.Placement("n", "p").Obj())
 			inv.Claim(key, []string{"c1", "c2", "c1"})
-			if s := inv.Snapshot(key, fixture.Now, nil); s.Subject.Counted.Len() != 2 || len(s.Subject.Entries) != 2 {
-				t.Errorf("%d are counted", s.Subject.Counted.Len())
+			if s := inv.Snapshot(key, fixture.Now, nil); s.Subject.Entries.Clusters.Len() != 2 {
+				t.Errorf("%d are counted", s.Subject.Entries.Clusters.Len())
 			}
 			end(inv)
 			if len(inv.names.index)+len(inv.counts.histogram) > 0 {

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -61,7 +60,10 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed
 	if old != nil {
 		inv.removeRecord(old, before)
 	}
-	inv.addRecord(r, object)
+	inv.records.set(nameOf(object), r.owner, r)
+	if r.isOpen() {
+		inv.updateTarget(r.owner)
+	}
 	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(before) {
 		// The old owner is affected as by a deletion.
 		e.affected.add(old.owner)
@@ -100,14 +102,6 @@ func (inv *Inventory) newRecord(object *berthv1alpha1.PlacementChange, packed *c
 func sameLists(a, b *berthv1alpha1.PlacementChange) bool {
 	return a.Spec.Truncated == b.Spec.Truncated && a.Spec.AddedCount == b.Spec.AddedCount && a.Spec.RemovedCount == b.Spec.RemovedCount &&
 		bytes.Equal(a.Spec.Delta, b.Spec.Delta) && slices.Equal(a.Spec.Added, b.Spec.Added) && slices.Equal(a.Spec.Removed, b.Spec.Removed)
-}
-
-// addRecord stores a new record.
-func (inv *Inventory) addRecord(r *record, object *berthv1alpha1.PlacementChange) {
-	inv.records.set(nameOf(object), r.owner, r)
-	if r.isOpen() {
-		inv.updateTarget(r.owner)
-	}
 }
 
 // recordOwner returns the Placement that the owner reference names; an empty Key without one.
@@ -242,7 +236,7 @@ func (inv *Inventory) OpenChanges() []Key {
 func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if p := inv.placements[snapshot.Subject.Key()]; p != nil && p.causeSequence == snapshot.CauseSequence {
+	if p := inv.placements[snapshot.Subject.Key()]; p != nil && p.causeSequence <= snapshot.Sequence {
 		p.cause = ""
 	}
 }
@@ -258,13 +252,6 @@ func (inv *Inventory) HasStarted() bool {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	return inv.started
-}
-
-// start is Started with the inventory locked.
-func (inv *Inventory) start() {
-	inv.starting = true
-	inv.updateHoldings()
-	inv.starting, inv.started = false, true
 }
 
 // setCause stores the cause of the next attempt for each affected Placement.
@@ -300,9 +287,4 @@ func causeOf(by client.Object, what string) string {
 		return kind.Name + " " + by.GetNamespace() + "/" + by.GetName()
 	}
 	return kind.Name + " " + by.GetName() + ": " + what
-}
-
-// takenNames returns the page names that a Placement cannot use, sorted.
-func (t *pageTable) takenNames(placement Key) []string {
-	return slices.Sorted(maps.Keys(t.taken[placement]))
 }

@@ -267,12 +267,12 @@ func TestOwnReservationsAreEntries(t *testing.T) {
 	for name, want := range map[string]int32{"p": 1, "q": 0} {
 		s := inv.Snapshot(inventory.Key{Namespace: "ns", Name: name}, fixture.Now, nil)
 		index := s.Clusters.Get(0).Index
-		if got := s.Subject.Entries[index]; got != want || s.Subject.Counted.Has(index) != (want > 0) || s.Counts.ByIndex.Get(index) != 1 {
+		if got := s.Subject.Entries.Of(index); got != want || s.Counts.ByIndex.Get(index) != 1 {
 			t.Errorf("%s: %d own decisions of %d, want %d of 1", name, got, s.Counts.ByIndex.Get(index), want)
 		}
 	}
 	inv.Claim(inventory.Key{Namespace: "ns", Name: "p"}, nil)
-	if s := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil); len(s.Subject.Entries) > 0 {
+	if s := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil); s.Subject.Entries.Clusters.Len() > 0 {
 		t.Errorf("after the reservation: %v", s.Subject.Entries)
 	}
 }

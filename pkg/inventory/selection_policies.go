@@ -30,14 +30,6 @@ type affinityTerm struct {
 	cost      int
 }
 
-// costOf is the cost of comparing a Placement with all terms.
-func costOf(terms []affinityTerm) (sum int) {
-	for i := range terms {
-		sum += terms[i].cost
-	}
-	return sum
-}
-
 // sameTerms reports whether both are of the same state of a policy.
 func sameTerms(a, b []affinityTerm) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
@@ -141,13 +133,6 @@ type selectionTable struct {
 	naming map[string]few[*selectionPolicy]
 }
 
-func newSelectionTable() selectionTable {
-	return selectionTable{
-		byOwner: newByOwner[*selectionPolicy](), dependent: map[string]int{},
-		affinities: nested[string, Key, *selectionPolicy]{}, naming: map[string]few[*selectionPolicy]{},
-	}
-}
-
 func selectionKeys(object *berthv1alpha1.SelectionPolicy) (own, placement Key) {
 	return nameOf(object), Key{Namespace: object.Namespace, Name: object.Spec.Placement}
 }
@@ -224,10 +209,11 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 		old.object = object
 		inv.dropSubject(placement)
 		return
-	case old.object.UID != object.UID || old.object.Spec.Placement != object.Spec.Placement:
-		inv.dropSelection(old, e.affected)
 	default:
 		inv.selections.drop(old)
+		if _, before := selectionKeys(old.object); before != placement {
+			inv.selectionChanged(before, e.affected)
+		}
 	}
 	inv.selections.store(newSelectionPolicy(object))
 	inv.selectionChanged(placement, e.affected)
@@ -253,14 +239,10 @@ func sameSelection(a, b *berthv1alpha1.SelectionPolicy) bool {
 func (inv *Inventory) deleteSelection(object *berthv1alpha1.SelectionPolicy, e *event) {
 	if old := inv.selections.byName[nameOf(object)]; old != nil && old.object.UID == object.UID {
 		inv.addDeleted(old.object)
-		inv.dropSelection(old, e.affected)
+		_, placement := selectionKeys(old.object)
+		inv.selections.drop(old)
+		inv.selectionChanged(placement, e.affected)
 	}
-}
-
-func (inv *Inventory) dropSelection(old *selectionPolicy, affected affectedSet) {
-	_, placement := selectionKeys(old.object)
-	inv.selections.drop(old)
-	inv.selectionChanged(placement, affected)
 }
 
 // selectionChanged processes a policy of a Placement that was added, changed or removed.
@@ -275,22 +257,17 @@ func (inv *Inventory) selectionChanged(placement Key, affected affectedSet) {
 	inv.holdings.policyChanged(placement)
 }
 
-// updateReads computes again what a Placement reads.
+// updateReads computes again what a Placement reads: of its spec, its policies and the plugins of
+// its profile.
 func (inv *Inventory) updateReads(p *placement) {
-	p.reads = inv.readsOf(p)
-	p.readsKey = p.reads.key()
-}
-
-// readsOf returns what a Placement reads: of its spec, its policies and the plugins of its profile.
-func (inv *Inventory) readsOf(p *placement) reads {
-	r := readsOf(&p.object.Spec)
+	p.reads = readsOf(&p.object.Spec)
 	for _, s := range inv.selections.byPlacement[p.key] {
-		r.selectionPolicy(&s.object.Spec)
+		p.reads.selectionPolicy(&s.object.Spec)
 	}
 	if inv.options.Reads != nil {
-		r.add(inv.options.Reads(p.object))
+		p.reads.add(inv.options.Reads(p.object))
 	}
-	return r
+	p.readsKey = p.reads.key()
 }
 
 // selectionPolicy adds what a SelectionPolicy reads.

@@ -34,9 +34,6 @@ func newClusterSet(object *v1alpha1.ManagedClusterSet) *clusterSet {
 	return s
 }
 
-// matches is true if the cluster is a member.
-func (s *clusterSet) matches(c *framework.Cluster) bool { return s.set.Matches(c) }
-
 func (s *clusterSet) setMember(i int, member bool) {
 	if s.frozen != nil {
 		s.members, s.frozen = s.members.Clone(), nil
@@ -64,7 +61,7 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, e *event) {
 	inv.addObject(object)
 	set := newClusterSet(object)
 	for i := range inv.clusters.Len() {
-		if c := inv.clusters.Get(i); c != nil && set.matches(c) {
+		if c := inv.clusters.Get(i); c != nil && set.set.Matches(c) {
 			set.setMember(i, true)
 		}
 	}

@@ -67,7 +67,10 @@ func (inv *Inventory) skipSurvivors(e *event) {
 	}
 }
 
+// settledFleet is valid until the next change of a cluster or a count.
 func (inv *Inventory) settledFleet() *framework.SettledFleet {
 	inv.readUnread()
-	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.counts.current(), Changed: inv.counts.since}
+	c := &inv.counts
+	counts := &framework.DecisionCounts{ByIndex: &c.byIndex, Histogram: c.histogram, Changes: c.log.Next()}
+	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: counts, Changed: c.log.Since}
 }

@@ -81,8 +81,8 @@ func TestSnapshot(t *testing.T) {
 	}
 	check("order", true, s.ByName(s.Clusters.Get(indexes("c1")[0]), s.Clusters.Get(indexes("c2")[0])) < 0)
 	check("published", indexes("c1", "lost"), membersOf(s.Subject.LastClusters))
-	check("counted", indexes("c1", "lost"), membersOf(s.Subject.Counted))
-	check("entries", map[int]int32{indexes("c1")[0]: 1, indexes("lost")[0]: 1}, s.Subject.Entries)
+	check("entries", indexes("c1", "lost"), membersOf(s.Subject.Entries.Clusters))
+	check("entries of c1", int32(1), s.Subject.Entries.Of(indexes("c1")[0]))
 	check("decisions of c1", int32(1), s.Counts.ByIndex.Get(indexes("c1")[0]))
 	check("incumbents of a change without status", indexes("c1", "c2", "lost"), membersOf(s.Subject.Incumbents))
 	check("leaving", indexes("c1"), membersOf(s.Subject.Leaving))
@@ -120,7 +120,7 @@ func TestCompare(t *testing.T) {
 		want    difference
 		text    string
 	}{
-		"new":                 {cluster: base().Obj(), first: true, want: difference{anything: true, membership: true, added: true}, text: "added"},
+		"new":                 {cluster: base().Obj(), first: true, want: difference{anything: true, membership: true}, text: "added"},
 		"a heartbeat":         {cluster: edited(func(c *v1alpha1.ManagedCluster) { c.ResourceVersion = "2" }), text: "changed"},
 		"a deletion":          {cluster: base().Deleting().Obj(), want: difference{anything: true, membership: true}, text: "being deleted"},
 		"a label":             {cluster: base().Label("a", "y").Label("b", "z").Obj(), want: difference{anything: true, labels: map[string]bool{"a": true, "b": true}}, text: "labels"},
@@ -140,8 +140,8 @@ func TestCompare(t *testing.T) {
 				before = nil
 			}
 			got := compare(before, inv.newCluster(0, tc.cluster, before, nil))
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(difference{})); diff != "" || got.String() != tc.text {
-				t.Errorf("%s (-want +got):\n%s", &got, diff)
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(difference{})); diff != "" || got.changed(before, tc.cluster) != tc.text {
+				t.Errorf("%s (-want +got):\n%s", got.changed(before, tc.cluster), diff)
 			}
 		})
 	}

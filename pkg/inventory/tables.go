@@ -6,14 +6,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// nested is a map of maps, of which none is empty.
+// nested is a map of maps, of which none is empty. Its zero value is empty.
 type nested[A, B comparable, V any] map[A]map[B]V
 
-func (n nested[A, B, V]) set(a A, b B, value V) {
-	if n[a] == nil {
-		n[a] = map[B]V{}
+func (n *nested[A, B, V]) set(a A, b B, value V) {
+	if *n == nil {
+		*n = nested[A, B, V]{}
 	}
-	n[a][b] = value
+	if (*n)[a] == nil {
+		(*n)[a] = map[B]V{}
+	}
+	(*n)[a][b] = value
 }
 
 func (n nested[A, B, V]) remove(a A, b B) {
@@ -67,17 +70,16 @@ func removeFrom[K, T comparable](sets map[K]few[T], key K, element T) {
 }
 
 // byOwner has objects by name, and by the Placement that they name or belong to, which need not
-// exist.
+// exist. Its zero value is empty.
 type byOwner[T any] struct {
 	byName      map[Key]T
 	byPlacement nested[Key, string, T]
 }
 
-func newByOwner[T any]() byOwner[T] {
-	return byOwner[T]{byName: map[Key]T{}, byPlacement: nested[Key, string, T]{}}
-}
-
 func (t *byOwner[T]) set(name, placement Key, object T) {
+	if t.byName == nil {
+		t.byName = map[Key]T{}
+	}
 	t.byName[name] = object
 	t.byPlacement.set(placement, name.Name, object)
 }

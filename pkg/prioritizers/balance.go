@@ -40,7 +40,7 @@ func (Balance) Reads(*v1alpha1.Placement) framework.Reads { return framework.Rea
 // PreScore computes max.
 func (b Balance) PreScore(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, _ []*framework.Cluster) *framework.Status {
 	snapshot := state.Snapshot()
-	s := &balanceState{max: float64(snapshot.Counts.Max(snapshot.Subject.Entries))}
+	s := &balanceState{max: float64(snapshot.Counts.Max(&snapshot.Subject.Entries))}
 	if last := snapshot.Subject.Last; last != nil && last.SinceStart {
 		s.staying, s.best = snapshot.Subject.Incumbents.Without(snapshot.Subject.Leaving), bestScore(pl)
 	}
@@ -72,11 +72,7 @@ func (b Balance) Score(_ context.Context, state *framework.CycleState, _ *v1alph
 	if s.staying.Has(cluster.Index) {
 		return s.best, nil
 	}
-	count := snapshot.Counts.ByIndex.Get(cluster.Index)
-	if snapshot.Subject.Counted.Has(cluster.Index) {
-		count -= snapshot.Subject.Entries[cluster.Index]
-	}
-	return balanceScore(count, s.max), nil
+	return balanceScore(snapshot.Counts.ByIndex.Get(cluster.Index)-snapshot.Subject.Entries.Of(cluster.Index), s.max), nil
 }
 
 // balanceScore returns the score of a cluster with a count of decisions, given the highest one.
@@ -89,7 +85,7 @@ func balanceScore(count int32, highest float64) int64 {
 
 // settledBalance are the scores by the decision counts of now.
 type settledBalance struct {
-	entries map[int]int32
+	entries framework.Entries
 	highest float64
 	// changes is the number of changes of counts up to which the highest one is known to stay.
 	changes uint64
@@ -105,7 +101,7 @@ func (Balance) Rescore(state *framework.CycleState) (framework.SettledScore, boo
 }
 
 func (s *settledBalance) Score(c *framework.Cluster, counts *framework.DecisionCounts) int64 {
-	return balanceScore(counts.ByIndex.Get(c.Index)-s.entries[c.Index], s.highest)
+	return balanceScore(counts.ByIndex.Get(c.Index)-s.entries.Of(c.Index), s.highest)
 }
 
 // Keeps is true while the highest count stays.
@@ -113,7 +109,7 @@ func (s *settledBalance) Keeps(_, _ *framework.Cluster, counts *framework.Decisi
 	if counts.Changes == s.changes {
 		return true
 	}
-	if float64(counts.Max(s.entries)) != s.highest {
+	if float64(counts.Max(&s.entries)) != s.highest {
 		return false
 	}
 	s.changes = counts.Changes

@@ -304,7 +304,7 @@ func (n *neighbours) compare(after string) {
 		s := n.snapshot(keyOf(m))
 		var counts, wantCounts []int
 		for _, c := range n.model.Clusters {
-			counts, wantCounts = append(counts, int(s.Counts.ByIndex.Get(s.Cluster(c).Index)-s.Subject.Entries[s.Cluster(c).Index])), append(wantCounts, n.model.Count(m, c))
+			counts, wantCounts = append(counts, int(s.Counts.ByIndex.Get(s.Cluster(c).Index)-s.Subject.Entries.Of(s.Cluster(c).Index))), append(wantCounts, n.model.Count(m, c))
 		}
 		limit := -1
 		if s.Queue != nil {

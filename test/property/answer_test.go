@@ -87,6 +87,9 @@ func viewOf(s *framework.Snapshot) view {
 		if n := s.Counts.ByIndex.Get(i); n != 0 {
 			v.Counts[c.Name] = n
 		}
+		if n := s.Subject.Entries.Of(i); n != 0 {
+			v.Entries[c.Name] = n
+		}
 		for _, resource := range scoreNames {
 			if o := s.Scores[resource].Get(i); o != nil {
 				v.Scores = append(v.Scores, fmt.Sprint(o.Namespace, o.Name, o.ResourceVersion))
@@ -109,11 +112,6 @@ func viewOf(s *framework.Snapshot) view {
 		v.Policies = append(v.Policies, p.Name+" "+p.ResourceVersion)
 	}
 	v.Published, v.Incumbents = names(s.Subject.LastClusters), names(s.Subject.Incumbents)
-	for i, n := range s.Subject.Entries {
-		if name(i) != "" {
-			v.Entries[name(i)] = n
-		}
-	}
 	return v
 }
 

@@ -129,7 +129,7 @@ func exactViewOf(s *framework.Snapshot) exactView {
 	}
 	v := exactView{
 		View: viewOf(s), Last: s.Subject.Last, NotReady: s.NotReady, Has: names(s.Subject.Has), Leaving: names(s.Subject.Leaving),
-		AffinityCycle: s.Subject.AffinityCycle, Counted: names(s.Subject.Counted),
+		AffinityCycle: s.Subject.AffinityCycle, Counted: names(s.Subject.Entries.Clusters),
 	}
 	// A write that changes nothing that decisions depend on is no input, so versions may differ.
 	v.View.Clusters, v.View.Scores, v.View.Pages = nil, nil, nil

@@ -14,7 +14,7 @@ import (
 // are theirs alone and cannot be copied here: they are shared, and their plugins never change them.
 func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 	c := &framework.Snapshot{
-		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Sequence: s.Sequence, Skippable: s.Skippable, Input: s.Input, Subject: copySubject(s.Subject),
+		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, Sequence: s.Sequence, Skippable: s.Skippable, Input: s.Input, Subject: copySubject(s.Subject),
 		Sets: copySets(s.Sets), BoundSets: slices.Clone(s.BoundSets), Bound: copySets(s.Bound), Limit: s.Limit,
 		NotReady: maps.Clone(s.NotReady), Unknown: maps.Clone(s.Unknown), Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
 	}
@@ -84,7 +84,7 @@ func copySets(sets []*framework.ClusterSet) []*framework.ClusterSet {
 
 func copySubject(s *framework.Subject) *framework.Subject {
 	c := &framework.Subject{
-		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), LastClusters: s.LastClusters.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
+		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), LastClusters: s.LastClusters.Clone(), Entries: framework.Entries{Clusters: s.Entries.Clusters.Clone(), More: maps.Clone(s.Entries.More)},
 		Records: deepCopies(s.Records), DisruptionPolicies: deepCopies(s.DisruptionPolicies), MorePolicies: s.MorePolicies, Windows: s.Windows, ReplaceFirst: s.ReplaceFirst, Evictions: slices.Clone(s.Evictions),
 		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, CapacityRequest: s.CapacityRequest, Has: s.Has.Clone(),
 		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken), Edits: maps.Clone(s.Edits),
@@ -114,17 +114,18 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 // not know.
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
-		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Unknown Timers Answers PluginCounts Sequence Skippable": reflect.TypeFor[framework.Snapshot](),
-		"Clusters Ranks Sorted Counts Scores Log Capacities CapacityRequests":                                                                                reflect.TypeFor[framework.Fleet](),
-		"ByIndex Histogram Changes":                       reflect.TypeFor[framework.DecisionCounts](),
-		"Allocatable Requested":                           reflect.TypeFor[framework.Capacity](),
-		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
-		"Index Selectable":                                reflect.TypeFor[framework.ClusterChange](),
+		"Trial Fleet Now Input Cause Subject Sets BoundSets Bound Limit Queue NotReady Unknown Timers Answers PluginCounts Sequence Skippable": reflect.TypeFor[framework.Snapshot](),
+		"Clusters Ranks Sorted Counts Scores Log Capacities CapacityRequests":                                                                  reflect.TypeFor[framework.Fleet](),
+		"ByIndex Histogram Changes": reflect.TypeFor[framework.DecisionCounts](),
+		"Allocatable Requested":     reflect.TypeFor[framework.Capacity](),
+		"Clusters More":             reflect.TypeFor[framework.Entries](),
+		"First Entries":             reflect.TypeFor[framework.ChangeLog](),
+		"Index Selectable":          reflect.TypeFor[framework.ClusterChange](),
 		"ManagedCluster Index CPU Memory Tainted details": reflect.TypeFor[framework.Cluster](),
 		"TaintTimes Claims once rendered err isRendered":  detailsType(),
-		"Value Known":                                     reflect.TypeFor[framework.Amount](),
-		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
-		"Placement Pages LastClusters Entries Counted Last SpecBefore Edits Records DisruptionPolicies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle CapacityRequest Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
+		"Value Known":               reflect.TypeFor[framework.Amount](),
+		"Name Members Selector Err": reflect.TypeFor[framework.ClusterSet](),
+		"Placement Pages LastClusters Entries Last SpecBefore Edits Records DisruptionPolicies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle CapacityRequest Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
 		"Names Digest Scores Pages Generation Profile ScoresAt Revision FromPages SinceStart":                                                                                              reflect.TypeFor[framework.Published](),
 		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                         reflect.TypeFor[framework.QueueAdmission](),
 		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Unchanged LastStep Interrupted Unrecorded UnrecordedAt DecidedGeneration DecidedProfile DecidedSince": reflect.TypeFor[framework.Timers](),

@@ -102,16 +102,16 @@ func TestHighestCount(t *testing.T) {
 	}
 	d := &DecisionCounts{ByIndex: counts, Histogram: []int32{0, 1, 1, 1}}
 	for name, tc := range map[string]struct {
-		less map[int]int32
+		less Entries
 		want int32
 	}{
 		"all":               {want: 3},
-		"without one":       {map[int]int32{0: 1}, 2},
-		"without the first": {map[int]int32{0: 3}, 2},
-		"without any":       {map[int]int32{0: 3, 1: 2, 2: 1}, 0},
+		"without one":       {Entries{Clusters: bitsetOf(0)}, 2},
+		"without the first": {Entries{bitsetOf(0), map[int]int32{0: 2}}, 2},
+		"without any":       {Entries{bitsetOf(0, 1, 2), map[int]int32{0: 2, 1: 1}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := d.Max(tc.less); got != tc.want {
+			if got := d.Max(&tc.less); got != tc.want {
 				t.Errorf("got %d", got)
 			}
 		})

@@ -187,7 +187,7 @@ func TestDecisionCountsMax(t *testing.T) {
 		counts := rapid.SliceOfN(rapid.Int32Range(0, 6), 0, 12).Draw(t, "counts")
 		d := &DecisionCounts{ByIndex: &Vector[int32]{}}
 		var want int32
-		less := map[int]int32{}
+		less := Entries{More: map[int]int32{}}
 		for i, n := range counts {
 			d.ByIndex.Set(i, n)
 			for int(n) >= len(d.Histogram) {
@@ -197,11 +197,11 @@ func TestDecisionCountsMax(t *testing.T) {
 				d.Histogram[n]++
 			}
 			if n > 0 && rapid.Bool().Draw(t, "own") {
-				less[i] = rapid.Int32Range(1, n).Draw(t, "less")
+				less.Clusters, less.More[i] = less.Clusters.Set(i), rapid.Int32Range(1, n).Draw(t, "less")-1
 			}
-			want = max(want, n-less[i])
+			want = max(want, n-less.Of(i))
 		}
-		if got := d.Max(less); got != want {
+		if got := d.Max(&less); got != want {
 			t.Fatalf("Max(%v) of %v is %d, want %d", less, counts, got, want)
 		}
 	})

@@ -140,8 +140,8 @@ func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 // the same profile. Its tiers have the states in timers.
 //
 // The pages of the Placement still list the real clusters, and these are in DecisionCounts and
-// Requests, which all Placements share. Entries, Counted and Has say what of them is the
-// Placement's own, and stay with them.
+// Requests, which all Placements share. Entries and Has say what of them is the Placement's own,
+// and stay with them.
 func (s *Snapshot) WithPublished(names []string, timers Timers) *Snapshot {
 	other, subject := *s, *s.Subject
 	subject.Last = &Published{Names: names, Digest: DigestOf(names), SinceStart: s.Subject.Last != nil && s.Subject.Last.SinceStart}

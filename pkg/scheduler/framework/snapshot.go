@@ -27,9 +27,8 @@ type Snapshot struct {
 	// Input is the number of the last input of the inventory that the Snapshot contains.
 	Input int64
 	// Cause describes in one line what triggered the attempt, as in a record; empty if no event
-	// did. CauseSequence is the number of that trigger; a later one has a higher number.
-	Cause         string
-	CauseSequence int64
+	// did.
+	Cause string
 	// Subject is the Placement to decide, with its pages and records.
 	Subject *Subject
 	// Sets are the ManagedClusterSets that the Placement may use, sorted by name.
@@ -255,11 +254,9 @@ type Subject struct {
 	// LastClusters are the indexes of LastNames, including names without a ManagedCluster. External
 	// edits of pages do not change it.
 	LastClusters Bitset
-	// Entries counts the decisions of the Placement, published and being published, by name index
-	// (DecisionCounts), with those of the Placements that follow this one by affinity. Counted are
-	// the indexes in it.
-	Entries map[int]int32
-	Counted Bitset
+	// Entries are the decisions of the Placement, published and being published, by name index
+	// (DecisionCounts), with those of the Placements that follow this one by affinity.
+	Entries Entries
 	// Last is the decision that Berth published last; nil if there is none.
 	Last *Published
 	// SpecBefore is a spec of the Placement before its last edits; nil if it is not known, or if
@@ -343,19 +340,33 @@ type DecisionCounts struct {
 	Changes uint64
 }
 
+// Entries are numbers of decisions on names. Clusters are the names that have any, More counts the
+// second and further decisions on a name.
+type Entries struct {
+	Clusters Bitset
+	More     map[int]int32
+}
+
+// Of returns the number of decisions on a name.
+func (e *Entries) Of(i int) int32 {
+	if !e.Clusters.Has(i) {
+		return 0
+	}
+	return 1 + e.More[i]
+}
+
 // Max returns the highest count without the entries in less.
-func (d *DecisionCounts) Max(less map[int]int32) int32 {
+func (d *DecisionCounts) Max(less *Entries) int32 {
 	top := int32(len(d.Histogram)) - 1
-	if top > 0 && d.Histogram[top] > int32(len(less)) {
+	if top > 0 && d.Histogram[top] > int32(less.Clusters.Len()) {
 		return top
 	}
 	// counted are the names in less by their count, most is their highest count without less.
 	counted, most := map[int32]int32{}, int32(0)
-	for i, n := range less {
-		if count := d.ByIndex.Get(i); n > 0 {
-			counted[count]++
-			most = max(most, count-n)
-		}
+	for i := range less.Clusters.All {
+		count := d.ByIndex.Get(i)
+		counted[count]++
+		most = max(most, count-less.Of(i))
 	}
 	for c := top; c > most; c-- {
 		if d.Histogram[c] > counted[c] {
@@ -365,12 +376,14 @@ func (d *DecisionCounts) Max(less map[int]int32) int32 {
 	return most
 }
 
-// ChangeLog lists changes of clusters in their order. Numbers of entries start at 0 in a new
-// inventory.
-type ChangeLog struct {
+// ChangeLog lists changes of clusters.
+type ChangeLog = Log[ClusterChange]
+
+// Log lists changes in their order. Numbers of entries start at 0 in a new inventory.
+type Log[T any] struct {
 	// First is the number of Entries[0]; older entries were dropped.
 	First   uint64
-	Entries []ClusterChange
+	Entries []T
 }
 
 // ClusterChange is one cluster that was added, changed or deleted.
@@ -381,14 +394,24 @@ type ClusterChange struct {
 }
 
 // Next is the number of the next entry.
-func (l ChangeLog) Next() uint64 { return l.First + uint64(len(l.Entries)) }
+func (l Log[T]) Next() uint64 { return l.First + uint64(len(l.Entries)) }
 
 // Since returns the entries from number n on. It returns false if some of them were dropped.
-func (l ChangeLog) Since(n uint64) ([]ClusterChange, bool) {
+func (l Log[T]) Since(n uint64) ([]T, bool) {
 	if n < l.First || n > l.Next() {
 		return nil, false
 	}
 	return l.Entries[n-l.First:], true
+}
+
+// Append adds an entry, and drops the older half of a log that is longer than limit. Copies of the
+// log stay as they are.
+func (l *Log[T]) Append(entry T, limit int) {
+	l.Entries = append(l.Entries, entry)
+	if n := len(l.Entries); n > limit {
+		l.First += uint64(n / 2)
+		l.Entries = append([]T(nil), l.Entries[n/2:]...)
+	}
 }
 
 // OwnPages are the pages that count as published for the Placement.
