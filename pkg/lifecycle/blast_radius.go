@@ -162,12 +162,12 @@ func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p 
 	if counts == nil {
 		counts = &removalCounts{}
 	}
-	if begun, ok := counts.progress[pl.UID]; ok && begun.revision != p.Revision && !p.KeepsReservation {
-		superseding := &removalCounts{removals: slices.Clone(counts.removals), open: counts.open}
+	if begun, ok := counts.Progress[pl.UID]; ok && begun.Revision != p.Revision && !p.KeepsReservation {
+		superseding := &removalCounts{Removals: slices.Clone(counts.Removals), Open: counts.Open}
 		superseding.giveBack(pl.UID, begun)
 		counts = superseding
 	}
-	removed := len(union(b.openSince(counts, pl, now).begun, p.Removed))
+	removed := len(union(b.openSince(counts, pl, now).Begun, p.Removed))
 	placement, namespace, others := b.count(counts, pl, now)
 	lost, had := placement+removed, placement+len(p.Clusters)-len(p.Added)+len(p.Removed)
 	if namespace.all >= unknownRemovals {
@@ -221,9 +221,9 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	begun, progresses := b.counts.progress[pl.UID]
-	_, known := b.counts.open[pl.UID]
-	if len(p.Removed) == 0 && !progresses && !known || progresses && begun.revision == p.Revision {
+	begun, progresses := b.counts.Progress[pl.UID]
+	_, known := b.counts.Open[pl.UID]
+	if len(p.Removed) == 0 && !progresses && !known || progresses && begun.Revision == p.Revision {
 		return nil
 	}
 	now := state.Snapshot().Now
@@ -231,14 +231,14 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 		if progresses {
 			next.giveBack(pl.UID, begun)
 		}
-		before := next.open[pl.UID]
+		before := next.Open[pl.UID]
 		if len(p.Removed) == 0 {
 			next.drop(pl.UID, before)
 			return
 		}
-		next.open[pl.UID] = openRemoval{
-			removal: removal{placement: pl.UID, namespace: pl.Namespace, revision: p.Revision, at: now, edited: p.Edited && (len(before.begun) == 0 || before.edited)},
-			begun:   before.begun, reserved: p.Removed,
+		next.Open[pl.UID] = openRemoval{
+			removal: removal{Placement: pl.UID, Namespace: pl.Namespace, Revision: p.Revision, At: now, Edited: p.Edited && (len(before.Begun) == 0 || before.Edited)},
+			Begun:   before.Begun, Reserved: p.Removed,
 		}
 	})
 	return nil
@@ -249,15 +249,15 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if begun, progresses := b.counts.progress[pl.UID]; progresses && begun.revision != p.Revision {
+	if begun, progresses := b.counts.Progress[pl.UID]; progresses && begun.Revision != p.Revision {
 		b.update(time.Time{}, func(next *removalCounts) { next.giveBack(pl.UID, begun) })
 	}
-	r, known := b.counts.open[pl.UID]
+	r, known := b.counts.Open[pl.UID]
 	if !known {
 		return
 	}
 	if len(p.Writes) > 0 {
-		r.begun = union(r.begun, r.reserved)
+		r.Begun = union(r.Begun, r.Reserved)
 	}
 	b.update(time.Time{}, func(next *removalCounts) { next.drop(pl.UID, r) })
 }
@@ -266,21 +266,21 @@ func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *
 func (b *BlastRadius) PostBind(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, known := b.counts.open[pl.UID]
-	progress, progresses := b.counts.progress[pl.UID]
+	r, known := b.counts.Open[pl.UID]
+	progress, progresses := b.counts.Progress[pl.UID]
 	if !known && !progresses {
 		return
 	}
 	b.update(time.Time{}, func(next *removalCounts) {
 		if known {
-			next.removals = append(next.removals, r.whole())
-			delete(next.open, pl.UID)
-			progress = progressing{revision: p.Revision, counted: r.at, left: len(union(r.begun, r.reserved))}
+			next.Removals = append(next.Removals, r.whole())
+			delete(next.Open, pl.UID)
+			progress = progressing{Revision: p.Revision, Counted: r.At, Left: len(union(r.Begun, r.Reserved))}
 		}
-		if progress.left -= len(p.Removed); p.Partial {
-			next.progress[pl.UID] = progress
+		if progress.Left -= len(p.Removed); p.Partial {
+			next.Progress[pl.UID] = progress
 		} else {
-			delete(next.progress, pl.UID)
+			delete(next.Progress, pl.UID)
 		}
 	})
 }

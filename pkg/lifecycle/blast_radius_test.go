@@ -407,7 +407,7 @@ func TestBlastRadiusCountsAreImmutable(t *testing.T) {
 	}
 	for _, l := range []loss{{removed: 1}, {removed: 2, failed: true}, {removed: 1, undone: true}, {at: time.Hour, removed: 1}} {
 		before := a.Counts().(*removalCounts)
-		copied := removalCounts{removals: slices.Clone(before.removals), open: maps.Clone(before.open), progress: maps.Clone(before.progress)}
+		copied := removalCounts{Removals: slices.Clone(before.Removals), Open: maps.Clone(before.Open), Progress: maps.Clone(before.Progress)}
 		a.propose(t, l)
 		if diff := cmp.Diff(copied, *before, cmp.AllowUnexported(removalCounts{}, removal{}, openRemoval{}, progressing{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("after %+v (-before +after):\n%s", l, diff)
@@ -450,16 +450,16 @@ func TestBlastRadiusArgs(t *testing.T) {
 // TestCountsAreForgotten: an update drops removals and open removals older than the window.
 func TestCountsAreForgotten(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	old, recent := removal{at: now.Add(-time.Hour)}, removal{at: now.Add(-time.Hour + 1)}
+	old, recent := removal{At: now.Add(-time.Hour)}, removal{At: now.Add(-time.Hour + 1)}
 	l := &removalCounter{window: time.Hour, counts: &removalCounts{
-		removals: []removal{old, recent}, open: map[types.UID]openRemoval{"old": {removal: old}, "recent": {removal: recent}},
+		Removals: []removal{old, recent}, Open: map[types.UID]openRemoval{"old": {removal: old}, "recent": {removal: recent}},
 	}}
 	l.update(time.Time{}, func(*removalCounts) {})
-	if len(l.counts.removals) != 2 || len(l.counts.open) != 2 {
+	if len(l.counts.Removals) != 2 || len(l.counts.Open) != 2 {
 		t.Errorf("without a time: %+v", l.counts)
 	}
 	l.update(now, func(*removalCounts) {})
-	if _, kept := l.counts.open["recent"]; len(l.counts.removals) != 1 || l.counts.removals[0] != recent || len(l.counts.open) != 1 || !kept {
+	if _, kept := l.counts.Open["recent"]; len(l.counts.Removals) != 1 || l.counts.Removals[0] != recent || len(l.counts.Open) != 1 || !kept {
 		t.Errorf("with a time: %+v", l.counts)
 	}
 }

@@ -76,15 +76,15 @@ func TestRecountFromRecords(t *testing.T) {
 	// Records have whole seconds: they count until the end of the second.
 	at := func(minute int) time.Time { return fixture.Now.Add(time.Duration(minute)*time.Minute + time.Second) }
 	want := &removalCounts{
-		removals: []removal{
-			{placement: "q", namespace: "n", revision: 2, at: at(2), clusters: 3}, {placement: "p", namespace: "n", revision: 2, at: at(3), clusters: 1},
-			{placement: "p", namespace: "n", revision: 3, at: at(4), clusters: 1, edited: true}, {placement: "q", namespace: "n", revision: 1, at: at(5), clusters: 2},
-			{placement: "s", namespace: "n", revision: 9, at: at(7), clusters: 3, edited: true}, {placement: "s", namespace: "n", revision: 9, at: at(8), clusters: 1},
+		Removals: []removal{
+			{Placement: "q", Namespace: "n", Revision: 2, At: at(2), Clusters: 3}, {Placement: "p", Namespace: "n", Revision: 2, At: at(3), Clusters: 1},
+			{Placement: "p", Namespace: "n", Revision: 3, At: at(4), Clusters: 1, Edited: true}, {Placement: "q", Namespace: "n", Revision: 1, At: at(5), Clusters: 2},
+			{Placement: "s", Namespace: "n", Revision: 9, At: at(7), Clusters: 3, Edited: true}, {Placement: "s", Namespace: "n", Revision: 9, At: at(8), Clusters: 1},
 		},
-		open: map[types.UID]openRemoval{
-			"r": {removal: removal{placement: "r", namespace: "n", revision: 1, at: at(6), edited: true}, reserved: []string{"c", "d"}},
+		Open: map[types.UID]openRemoval{
+			"r": {removal: removal{Placement: "r", Namespace: "n", Revision: 1, At: at(6), Edited: true}, Reserved: []string{"c", "d"}},
 		},
-		progress: map[types.UID]progressing{"q": {revision: 2, counted: at(2), left: 2}},
+		Progress: map[types.UID]progressing{"q": {Revision: 2, Counted: at(2), Left: 2}},
 	}
 	if diff := cmp.Diff(want, b.counts, cmpCounts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -162,19 +162,19 @@ func TestReplacedChangesGiveBack(t *testing.T) {
 func TestGiveBack(t *testing.T) {
 	later := fixture.Now.Add(time.Minute)
 	c := &removalCounts{
-		removals: []removal{
-			{placement: "q", revision: 2, at: later, clusters: 5}, {placement: "p", revision: 2, at: fixture.Now, clusters: 5},
-			{placement: "p", revision: 1, at: later, clusters: 5}, {placement: "p", revision: 2, at: later, clusters: 5},
+		Removals: []removal{
+			{Placement: "q", Revision: 2, At: later, Clusters: 5}, {Placement: "p", Revision: 2, At: fixture.Now, Clusters: 5},
+			{Placement: "p", Revision: 1, At: later, Clusters: 5}, {Placement: "p", Revision: 2, At: later, Clusters: 5},
 		},
-		progress: map[types.UID]progressing{"p": {}, "q": {}},
+		Progress: map[types.UID]progressing{"p": {}, "q": {}},
 	}
-	c.giveBack("p", progressing{revision: 2, counted: later, left: 2})
+	c.giveBack("p", progressing{Revision: 2, Counted: later, Left: 2})
 	var got []int
-	for _, r := range c.removals {
-		got = append(got, r.clusters)
+	for _, r := range c.Removals {
+		got = append(got, r.Clusters)
 	}
-	if diff := cmp.Diff([]int{5, 5, 5, 3}, got); diff != "" || len(c.progress) != 1 {
-		t.Errorf("%v (-want +got):\n%s", c.progress, diff)
+	if diff := cmp.Diff([]int{5, 5, 5, 3}, got); diff != "" || len(c.Progress) != 1 {
+		t.Errorf("%v (-want +got):\n%s", c.Progress, diff)
 	}
 }
 
@@ -214,18 +214,18 @@ func TestCountsAreCut(t *testing.T) {
 	old, recent := fixture.Now.Add(-time.Hour), fixture.Now.Add(-time.Minute)
 	b := counting("", 100)
 	b.counts = &removalCounts{
-		removals: []removal{{placement: "p", at: old}, {placement: "q", at: recent}},
-		open:     map[types.UID]openRemoval{"p": {removal: removal{at: old}}, "q": {removal: removal{at: recent}}},
-		progress: map[types.UID]progressing{"p": {counted: old}, "q": {counted: recent}},
+		Removals: []removal{{Placement: "p", At: old}, {Placement: "q", At: recent}},
+		Open:     map[types.UID]openRemoval{"p": {removal: removal{At: old}}, "q": {removal: removal{At: recent}}},
+		Progress: map[types.UID]progressing{"p": {Counted: old}, "q": {Counted: recent}},
 	}
 	b.update(time.Time{}, func(*removalCounts) {})
-	if c := b.counts; len(c.removals) != 2 || len(c.open) != 2 || len(c.progress) != 2 {
+	if c := b.counts; len(c.Removals) != 2 || len(c.Open) != 2 || len(c.Progress) != 2 {
 		t.Errorf("without a time: %+v", c)
 	}
 	b.update(fixture.Now, func(*removalCounts) {})
 	want := &removalCounts{
-		removals: []removal{{placement: "q", at: recent}}, open: map[types.UID]openRemoval{"q": {removal: removal{at: recent}}},
-		progress: map[types.UID]progressing{"q": {counted: recent}},
+		Removals: []removal{{Placement: "q", At: recent}}, Open: map[types.UID]openRemoval{"q": {removal: removal{At: recent}}},
+		Progress: map[types.UID]progressing{"q": {Counted: recent}},
 	}
 	if diff := cmp.Diff(want, b.counts, cmpCounts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -235,10 +235,10 @@ func TestCountsAreCut(t *testing.T) {
 // TestExceeded: what counts against the limits of a Placement, its namespace and the fleet.
 func TestExceeded(t *testing.T) {
 	removals := func(namespace string, clusters int, edited bool) removal {
-		return removal{placement: types.UID("of " + namespace), namespace: namespace, at: fixture.Now, clusters: clusters, edited: edited}
+		return removal{Placement: types.UID("of " + namespace), Namespace: namespace, At: fixture.Now, Clusters: clusters, Edited: edited}
 	}
 	open := func(uid, namespace string, names ...string) map[types.UID]openRemoval {
-		return map[types.UID]openRemoval{types.UID(uid): {removal: removal{placement: types.UID(uid), namespace: namespace, at: fixture.Now}, begun: names}}
+		return map[types.UID]openRemoval{types.UID(uid): {removal: removal{Placement: types.UID(uid), Namespace: namespace, At: fixture.Now}, Begun: names}}
 	}
 	two := []string{"a", "b"}
 	for name, tc := range map[string]struct {
@@ -251,16 +251,16 @@ func TestExceeded(t *testing.T) {
 		"nothing is counted":               {fleet: 10, p: framework.Proposal{Removed: two}},
 		"two of five, a quarter may":       {maxRemoved: "25%", fleet: 10, p: framework.Proposal{Clusters: make([]string, 8), Added: make([]string, 5), Removed: two}, want: true},
 		"two of eight, a quarter may":      {maxRemoved: "25%", fleet: 10, p: framework.Proposal{Clusters: make([]string, 6), Removed: two}},
-		"of the namespace":                 {fleet: 10, counts: &removalCounts{removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}, want: true},
-		"of the namespace, at the limit":   {fleet: 11, counts: &removalCounts{removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}},
-		"of others, half the limit":        {fleet: 10, counts: &removalCounts{removals: []removal{removals("m", 50, false)}}, p: framework.Proposal{Removed: two}},
-		"of others and the namespace":      {fleet: 10, counts: &removalCounts{removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two}, want: true},
-		"after an edit":                    {fleet: 10, counts: &removalCounts{removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two, Edited: true}},
-		"edits of others do not count":     {fleet: 10, counts: &removalCounts{removals: []removal{removals("m", 50, true), removals("n", 8, true)}}, p: framework.Proposal{Removed: two}},
-		"others that remove now":           {fleet: 3, counts: &removalCounts{open: open("q", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
-		"its own removal that was begun":   {fleet: 3, counts: &removalCounts{open: open("p", "n", "b", "x")}, p: framework.Proposal{Removed: two}},
-		"its own removal, and more of it":  {fleet: 3, counts: &removalCounts{open: open("p", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
-		"a change that supersedes another": {fleet: 4, counts: &removalCounts{removals: []removal{removals("n", 4, false)}, progress: map[types.UID]progressing{"p": {revision: 1, counted: fixture.Now}}}, p: framework.Proposal{Removed: two, Revision: 2}, want: true},
+		"of the namespace":                 {fleet: 10, counts: &removalCounts{Removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}, want: true},
+		"of the namespace, at the limit":   {fleet: 11, counts: &removalCounts{Removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}},
+		"of others, half the limit":        {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false)}}, p: framework.Proposal{Removed: two}},
+		"of others and the namespace":      {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two}, want: true},
+		"after an edit":                    {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two, Edited: true}},
+		"edits of others do not count":     {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, true), removals("n", 8, true)}}, p: framework.Proposal{Removed: two}},
+		"others that remove now":           {fleet: 3, counts: &removalCounts{Open: open("q", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
+		"its own removal that was begun":   {fleet: 3, counts: &removalCounts{Open: open("p", "n", "b", "x")}, p: framework.Proposal{Removed: two}},
+		"its own removal, and more of it":  {fleet: 3, counts: &removalCounts{Open: open("p", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
+		"a change that supersedes another": {fleet: 4, counts: &removalCounts{Removals: []removal{removals("n", 4, false)}, Progress: map[types.UID]progressing{"p": {Revision: 1, Counted: fixture.Now}}}, p: framework.Proposal{Removed: two, Revision: 2}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := counting(tc.maxRemoved, tc.fleet).exceeded(tc.counts, placementOf("p"), &tc.p, fixture.Now); (got != "") != tc.want {
@@ -297,19 +297,19 @@ func TestReserveAndUnreserve(t *testing.T) {
 			b.Unreserve(t.Context(), state, pl, removes("b"))
 		}, want: []string{"a"}},
 		"a later step of the change": {do: func(b *BlastRadius) {
-			b.counts = &removalCounts{progress: map[types.UID]progressing{"p": {revision: 2, counted: fixture.Now}}}
+			b.counts = &removalCounts{Progress: map[types.UID]progressing{"p": {Revision: 2, Counted: fixture.Now}}}
 			b.Reserve(t.Context(), state, pl, removes("a"))
 		}},
 		"another change": {do: func(b *BlastRadius) {
-			b.counts = &removalCounts{progress: map[types.UID]progressing{"p": {revision: 1, counted: fixture.Now}}}
+			b.counts = &removalCounts{Progress: map[types.UID]progressing{"p": {Revision: 1, Counted: fixture.Now}}}
 			b.Reserve(t.Context(), state, pl, removes("a"))
 		}, want: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := counting("", 10)
 			tc.do(b)
-			r, known := b.counts.open["p"]
-			if got := union(r.begun, r.reserved); !slices.Equal(tc.want, got) || known != (len(tc.want) > 0) {
+			r, known := b.counts.Open["p"]
+			if got := union(r.Begun, r.Reserved); !slices.Equal(tc.want, got) || known != (len(tc.want) > 0) {
 				t.Errorf("open: %v, %t", got, known)
 			}
 		})
