@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/resilience"
@@ -32,13 +33,8 @@ type ResilienceArgs struct {
 // domain is lost. It changes no decision.
 //
 // Without a key it is off, and only has the extension point.
-type Resilience struct{}
-
-// resilienceReporter is Resilience with a key.
-type resilienceReporter struct {
-	Resilience
+type Resilience struct {
 	key       resilience.Key
-	reads     framework.Reads
 	failBelow *int
 }
 
@@ -52,40 +48,45 @@ func NewResilience(_ context.Context, raw json.RawMessage, _ *framework.Handle) 
 		if args.FailBelow != nil {
 			return nil, errors.New("failBelow: needs key")
 		}
-		return Resilience{}, nil
+		return &Resilience{}, nil
 	}
 	key, err := resilience.ParseKey(args.Key)
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
-	labels, claims := key.Reads()
-	if len(labels)+len(claims) == 0 {
+	if labels, claims := key.Reads(); len(labels)+len(claims) == 0 {
 		return nil, fmt.Errorf("key: %q is not label:KEY or claim:NAME; kubectl placement resilience accepts it", args.Key)
 	}
 	if args.FailBelow != nil && *args.FailBelow < 1 {
 		return nil, fmt.Errorf("failBelow: %d is less than 1", *args.FailBelow)
 	}
-	return &resilienceReporter{Resilience{}, key, framework.Reads{Labels: labels, Claims: claims}, args.FailBelow}, nil
+	return &Resilience{key, args.FailBelow}, nil
 }
 
 // Name implements framework.Plugin.
-func (Resilience) Name() string { return ResilienceName }
+func (*Resilience) Name() string { return ResilienceName }
 
 // Reads implements framework.ClusterReader.
-func (r *resilienceReporter) Reads(*v1alpha1.Placement) framework.Reads { return r.reads }
+func (r *Resilience) Reads(*v1alpha1.Placement) framework.Reads {
+	labels, claims := r.key.Reads()
+	return framework.Reads{Labels: labels, Claims: claims}
+}
 
 // PostFilter lets the next plugin run.
-func (Resilience) PostFilter(context.Context, *framework.CycleState, *v1alpha1.Placement, framework.Filtered) ([]framework.Intent, *framework.Status) {
+func (*Resilience) PostFilter(context.Context, *framework.CycleState, *v1alpha1.Placement, framework.Filtered) ([]framework.Intent, *framework.Status) {
 	return nil, framework.NewStatus(framework.Unschedulable, "reports on the selection only")
 }
 
 // Describe implements framework.Describer.
-func (r *resilienceReporter) Describe() framework.Traits {
+func (r *Resilience) Describe() framework.Traits {
+	if r.key == (resilience.Key{}) {
+		return framework.Traits{}
+	}
 	return framework.Traits{ReportSelection: r.ReportSelection}
 }
 
 // ReportSelection is that of framework.Traits.
-func (r *resilienceReporter) ReportSelection(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, selected *framework.Selected) (*metav1.Condition, bool) {
+func (r *Resilience) ReportSelection(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, selected *framework.Selected) (*metav1.Condition, bool) {
 	condition := &metav1.Condition{Type: v1alpha1.PlacementConditionResilient, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDomainsCritical}
 	p := resilience.Placement{Satisfied: selected.Satisfied, Why: selected.Why, Selected: selected.Clusters.Len()}
 	if n := pl.Spec.NumberOfClusters; n != nil {
@@ -111,14 +112,10 @@ func (r *resilienceReporter) ReportSelection(_ context.Context, state *framework
 	}
 	p.Finish(r.key)
 	condition.Message = p.Message
-	needed := p.Domains
-	if r.failBelow != nil {
-		needed = *r.failBelow
-	}
 	switch {
 	case p.Domains == 0:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, v1alpha1.ReasonNoDomains
-	case p.Survived >= needed:
+	case p.Survived >= ptr.Deref(r.failBelow, p.Domains):
 		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonDomainsCanBeLost
 	}
 	return condition, true
