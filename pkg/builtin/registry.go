@@ -18,28 +18,28 @@ import (
 func Registry() framework.Registry {
 	return framework.Registry{
 		filters.PredicateName:                         withoutArgs(filters.NewPredicate),
-		filters.TaintTolerationName:                   withoutArgs(filters.NewTaintToleration),
+		filters.TaintTolerationName:                   stateless(filters.TaintToleration{}),
 		filters.SelectionPolicyName:                   withoutArgs(filters.NewSelectionPolicy),
-		filters.PlacementAffinityName:                 withoutArgs(filters.NewPlacementAffinity),
-		filters.ResourceFitName:                       withoutArgs(filters.NewResourceFit),
-		filters.EvictionName:                          withoutArgs(filters.NewEviction),
-		v1alpha1.PrioritizerBalance:                   withoutArgs(prioritizers.NewBalance),
-		v1alpha1.PrioritizerSteady:                    withoutArgs(prioritizers.NewSteady),
-		berthv1alpha1.PrioritizerPreference:           withoutArgs(prioritizers.NewPreference),
+		filters.PlacementAffinityName:                 stateless(filters.PlacementAffinity{}),
+		filters.ResourceFitName:                       stateless(filters.ResourceFit{}),
+		filters.EvictionName:                          stateless(filters.Eviction{}),
+		v1alpha1.PrioritizerBalance:                   stateless(prioritizers.Balance{}),
+		v1alpha1.PrioritizerSteady:                    stateless(prioritizers.Steady{}),
+		berthv1alpha1.PrioritizerPreference:           stateless(prioritizers.Preference{}),
 		v1alpha1.PrioritizerResourceAllocatableCPU:    withoutArgs(prioritizers.NewResourceAllocatableCPU),
 		v1alpha1.PrioritizerResourceAllocatableMemory: withoutArgs(prioritizers.NewResourceAllocatableMemory),
-		string(v1alpha1.ScoreCoordinateTypeAddOn):     withoutArgs(prioritizers.NewAddOn),
-		lifecycle.PrioritySortName:                    lifecycle.NewPrioritySort,
-		lifecycle.QueueAdmissionName:                  lifecycle.NewQueueAdmission,
-		lifecycle.ShortfallName:                       lifecycle.NewShortfall,
+		string(v1alpha1.ScoreCoordinateTypeAddOn):     stateless(prioritizers.AddOn{}),
+		lifecycle.PrioritySortName:                    stateless(lifecycle.PrioritySort{}),
+		lifecycle.QueueAdmissionName:                  stateless(lifecycle.QueueAdmission{}),
+		lifecycle.ShortfallName:                       stateless(lifecycle.Shortfall{}),
 		lifecycle.ResilienceName:                      lifecycle.NewResilience,
-		lifecycle.MovementName:                        lifecycle.NewMovement,
+		lifecycle.MovementName:                        stateless(lifecycle.Movement{}),
 		lifecycle.StabilizationName:                   lifecycle.NewStabilization,
-		lifecycle.ApprovalName:                        lifecycle.NewApproval,
+		lifecycle.ApprovalName:                        stateless(lifecycle.Approval{}),
 		lifecycle.BlastRadiusName:                     lifecycle.NewBlastRadius,
 		lifecycle.MaintenanceWindowName:               lifecycle.NewMaintenanceWindow,
 		lifecycle.DecisionPublisherName:               lifecycle.NewDecisionPublisher,
-		lifecycle.AuditLogName:                        lifecycle.NewAuditLog,
+		lifecycle.AuditLogName:                        stateless(lifecycle.AuditLog{}),
 		lifecycle.ArgoCDRefreshName:                   lifecycle.NewArgoCDRefresh,
 	}
 }
@@ -52,6 +52,13 @@ func withoutArgs(factory framework.PluginFactory) framework.PluginFactory {
 		}
 		return factory(ctx, nil, handle)
 	}
+}
+
+// stateless is the factory of a plugin without arguments and data.
+func stateless(plugin framework.Plugin) framework.PluginFactory {
+	return withoutArgs(func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+		return plugin, nil
+	})
 }
 
 // DefaultProfile is what runs when nothing is configured: each plugin at every point it implements.

@@ -2,7 +2,6 @@ package filters
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -18,11 +17,6 @@ const EvictionName = "Eviction"
 //
 // It is the last filter, so that a cluster that it excludes would qualify without the eviction.
 type Eviction struct{}
-
-// NewEviction is the plugin's factory.
-func NewEviction(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return Eviction{}, nil
-}
 
 // Name implements framework.Plugin.
 func (Eviction) Name() string { return EvictionName }

@@ -2,7 +2,6 @@ package filters
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -16,11 +15,6 @@ const PlacementAffinityName = "PlacementAffinity"
 // PlacementAffinity keeps a Placement together with other Placements of its namespace, or apart
 // from them, as the affinity of its SelectionPolicy requires.
 type PlacementAffinity struct{}
-
-// NewPlacementAffinity is the plugin's factory.
-func NewPlacementAffinity(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return PlacementAffinity{}, nil
-}
 
 // Name implements framework.Plugin.
 func (PlacementAffinity) Name() string { return PlacementAffinityName }

@@ -2,7 +2,6 @@ package filters
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,11 +22,6 @@ const ResourceFitName = "ResourceFit"
 //
 // If a cluster is too small for the Placements that have it, the oldest that fit keep it.
 type ResourceFit struct{}
-
-// NewResourceFit is the plugin's factory.
-func NewResourceFit(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return ResourceFit{}, nil
-}
 
 // Name implements framework.Plugin.
 func (ResourceFit) Name() string { return ResourceFitName }

@@ -2,7 +2,6 @@ package filters
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sort"
 	"strings"
@@ -22,11 +21,6 @@ const TaintTolerationName = "TaintToleration"
 // decision or in a held change. PreferNoSelect excludes nothing: a cluster with an untolerated one
 // ranks after all others.
 type TaintToleration struct{}
-
-// NewTaintToleration is the plugin's factory.
-func NewTaintToleration(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return TaintToleration{}, nil
-}
 
 // Name implements framework.Plugin.
 func (TaintToleration) Name() string { return TaintTolerationName }

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -19,12 +18,6 @@ const ApprovalName = "Approval"
 //
 // The removal of clusters whose sets are no longer bound to the namespace needs no approval.
 type Approval struct{}
-
-// NewApproval is the plugin's factory.
-func NewApproval(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
-	_, err := framework.DecodeArgs(raw, struct{}{})
-	return Approval{}, err
-}
 
 // defaultTimeout is the default time until a held change expires.
 const defaultTimeout = 7 * 24 * time.Hour

@@ -1,8 +1,6 @@
 package lifecycle
 
 import (
-	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,35 +36,15 @@ func TestApproval(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plugin, err := NewApproval(t.Context(), nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
 			pl := fixture.Placement("ns", "p").Obj()
 			state := framework.NewCycleState(&framework.Snapshot{Now: start, Subject: &framework.Subject{Placement: pl, DisruptionPolicies: tc.policies}})
-			status, timeout := plugin.(framework.PermitPlugin).Permit(t.Context(), state, pl, &tc.proposal)
+			status, timeout := Approval{}.Permit(t.Context(), state, pl, &tc.proposal)
 			wantCode, want := framework.Success, ""
 			if tc.want != "" {
 				wantCode, want = framework.Wait, "DisruptionPolicy "+tc.want+" requires approval"
 			}
 			if status.Code() != wantCode || status.Reason() != want || timeout != tc.wantTimeout {
 				t.Errorf("got %s %q for %s, want %s %q for %s", status.Code(), status.Reason(), timeout, wantCode, want, tc.wantTimeout)
-			}
-		})
-	}
-}
-
-func TestApprovalArgs(t *testing.T) {
-	tests := map[string]struct{ args, want string }{
-		"none":        {},
-		"empty":       {args: `{}`},
-		"an argument": {args: `{"timeout": "1h"}`, want: `unknown field "timeout"`},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := NewApproval(t.Context(), json.RawMessage(tc.args), nil)
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
 	}

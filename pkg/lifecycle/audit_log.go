@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,14 +26,6 @@ const maxLogged = 10
 // A crash can lose a line: the line is written after publication. Writes of an attempt that failed
 // later are not in the next attempt's line.
 type AuditLog struct{}
-
-// NewAuditLog is the plugin's factory.
-func NewAuditLog(_ context.Context, args json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
-	if _, err := framework.DecodeArgs(args, struct{}{}); err != nil {
-		return nil, err
-	}
-	return AuditLog{}, nil
-}
 
 // Name implements framework.Plugin.
 func (AuditLog) Name() string { return AuditLogName }

@@ -98,12 +98,3 @@ func TestAuditLog(t *testing.T) {
 		})
 	}
 }
-
-func TestNewAuditLogTakesNoArguments(t *testing.T) {
-	if p, err := NewAuditLog(context.Background(), nil, nil); err != nil || p.Name() != AuditLogName {
-		t.Errorf("got %v, %v", p, err)
-	}
-	if _, err := NewAuditLog(context.Background(), json.RawMessage(`{"level": 1}`), nil); err == nil {
-		t.Error("an argument was taken")
-	}
-}

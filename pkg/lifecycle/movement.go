@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sort"
@@ -28,12 +27,6 @@ const MovementName = "Movement"
 // removals are made at once. While a policy suspends the Placement, or too many select it, nothing
 // else is published.
 type Movement struct{}
-
-// NewMovement is the plugin's factory.
-func NewMovement(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
-	_, err := framework.DecodeArgs(raw, struct{}{})
-	return Movement{}, err
-}
 
 // Name implements framework.Plugin.
 func (Movement) Name() string { return MovementName }
@@ -185,12 +178,9 @@ func namesByReason(waiting []notReady) string {
 
 // missing returns the names that are still to be added, best first.
 func missing(change *framework.Change) []string {
-	if len(change.Added) == 0 {
-		return nil
-	}
 	names := make([]string, 0, len(change.Added))
 	for _, s := range change.Selected {
-		if _, added := slices.BinarySearch(change.Added, s.Cluster.Name); added {
+		if changes.Contains(change.Added, s.Cluster.Name) {
 			names = append(names, s.Cluster.Name)
 		}
 	}
@@ -213,7 +203,7 @@ func listed(snapshot *framework.Snapshot, change *framework.Change) (all []chang
 		if c.Removal == changes.Drained && leaving.OtherwiseQualifies {
 			drained++
 		}
-		if _, published := slices.BinarySearch(change.Removed, leaving.Name); published {
+		if changes.Contains(change.Removed, leaving.Name) {
 			all = append(all, c)
 		}
 	}

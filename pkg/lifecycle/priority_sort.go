@@ -2,12 +2,9 @@ package lifecycle
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"strconv"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // PrioritySortName is the plugin's name.
@@ -18,14 +15,6 @@ const PrioritySortName = "PrioritySort"
 // then the first by namespace and name. A Placement with a high priority takes no cluster from
 // another one.
 type PrioritySort struct{}
-
-// NewPrioritySort is the plugin's factory.
-func NewPrioritySort(_ context.Context, args json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
-	if _, err := framework.DecodeArgs(args, struct{}{}); err != nil {
-		return nil, err
-	}
-	return PrioritySort{}, nil
-}
 
 // Name implements framework.Plugin.
 func (PrioritySort) Name() string { return PrioritySortName }
@@ -43,11 +32,7 @@ func (PrioritySort) Less(a, b *v1alpha1.Placement) bool {
 // Priority returns the value of the annotation berth.dev/priority; 0 if it is missing or not a
 // 32-bit integer.
 func Priority(pl *v1alpha1.Placement) int32 {
-	text, ok := pl.Annotations[v1alpha1.PriorityAnnotation]
-	if !ok {
-		return 0
-	}
-	p, err := strconv.ParseInt(text, 10, 32)
+	p, err := strconv.ParseInt(pl.Annotations[v1alpha1.PriorityAnnotation], 10, 32)
 	if err != nil {
 		return 0
 	}

@@ -1,8 +1,6 @@
 package lifecycle
 
 import (
-	"context"
-	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -97,27 +95,4 @@ func TestPrioritySortIsAStrictTotalOrder(t *testing.T) {
 			t.Fatal("the order is not transitive")
 		}
 	})
-}
-
-func TestNewPrioritySortTakesNoArguments(t *testing.T) {
-	tests := map[string]struct {
-		args    string
-		wantErr bool
-	}{
-		"none":     {},
-		"empty":    {args: "{}"},
-		"some":     {args: `{"order": "name"}`, wantErr: true},
-		"not JSON": {args: "{", wantErr: true},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			p, err := NewPrioritySort(context.Background(), json.RawMessage(tc.args), nil)
-			if (err != nil) != tc.wantErr {
-				t.Fatalf("error %v, want one: %t", err, tc.wantErr)
-			}
-			if err == nil && p.Name() != PrioritySortName {
-				t.Errorf("the name is %q", p.Name())
-			}
-		})
-	}
 }

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -16,17 +15,11 @@ const QueueAdmissionName = "QueueAdmission"
 // nothing.
 type QueueAdmission struct{}
 
-// NewQueueAdmission is the plugin's factory.
-func NewQueueAdmission(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
-	_, err := framework.DecodeArgs(raw, struct{}{})
-	return &QueueAdmission{}, err
-}
-
 // Name implements framework.Plugin.
-func (*QueueAdmission) Name() string { return QueueAdmissionName }
+func (QueueAdmission) Name() string { return QueueAdmissionName }
 
 // PreEnqueue implements framework.PreEnqueuePlugin.
-func (*QueueAdmission) PreEnqueue(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement) *framework.Status {
+func (QueueAdmission) PreEnqueue(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement) *framework.Status {
 	queue := state.Snapshot().Queue
 	if queue == nil || queue.Admitted {
 		return nil
@@ -42,7 +35,7 @@ func (*QueueAdmission) PreEnqueue(_ context.Context, state *framework.CycleState
 
 // Recheck implements framework.Rechecker: an admitted Placement stays admitted until its queue
 // starts an attempt, or its submitter is to be checked again.
-func (*QueueAdmission) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+func (QueueAdmission) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
 	queue := state.Snapshot().Queue
 	return nil, queue == nil || queue.Admitted && queue.RetryAt.IsZero()
 }

@@ -1,31 +1,12 @@
 package lifecycle
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
-
-func newQueueAdmission(t *testing.T) *QueueAdmission {
-	t.Helper()
-	plugin, err := NewQueueAdmission(t.Context(), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plugin.(*QueueAdmission)
-}
-
-func TestNewQueueAdmission(t *testing.T) {
-	if name := newQueueAdmission(t).Name(); name != "QueueAdmission" {
-		t.Errorf("named %s", name)
-	}
-	if _, err := NewQueueAdmission(t.Context(), json.RawMessage(`{"x": 1}`), nil); err == nil {
-		t.Error("an argument was taken")
-	}
-}
 
 func TestQueueAdmissionPreEnqueue(t *testing.T) {
 	retry := fixture.Now.Add(time.Minute)
@@ -45,7 +26,7 @@ func TestQueueAdmissionPreEnqueue(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			state := framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Queue: tc.queue})
-			status := newQueueAdmission(t).PreEnqueue(t.Context(), state, nil)
+			status := QueueAdmission{}.PreEnqueue(t.Context(), state, nil)
 			if status.Code() != tc.wantCode || status.Reason() != tc.wantReason || !state.Requeue().Equal(tc.wantRequeue) {
 				t.Errorf("got %s %q, again at %v", status.Code(), status.Reason(), state.Requeue())
 			}

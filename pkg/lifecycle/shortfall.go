@@ -2,9 +2,10 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -18,33 +19,23 @@ const ShortfallName = "Shortfall"
 // The plugin changes no decision.
 type Shortfall struct{}
 
-// NewShortfall is the plugin's factory.
-func NewShortfall(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
-	_, err := framework.DecodeArgs(raw, struct{}{})
-	return Shortfall{}, err
-}
-
 // Name implements framework.Plugin.
 func (Shortfall) Name() string { return ShortfallName }
 
 // PostFilter always returns Unschedulable, so the next plugin runs.
 func (Shortfall) PostFilter(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, filtered framework.Filtered) ([]framework.Intent, *framework.Status) {
 	runNext := framework.NewStatus(framework.Unschedulable, "reports only")
-	wanted := 0
-	if n := pl.Spec.NumberOfClusters; n != nil {
-		wanted = int(*n)
-	}
+	wanted := int(ptr.Deref(pl.Spec.NumberOfClusters, 0))
 	missing := wanted - len(filtered.Feasible)
 	if missing <= 0 {
 		return nil, runNext
 	}
 	note := fmt.Sprintf("%d of %d clusters fit, %d missing", len(filtered.Feasible), wanted, missing)
+	why := DescribeExcluded(filtered.Excluded)
 	if len(filtered.Excluded) == 0 && len(filtered.Feasible) == 0 {
-		note += ": no cluster set that the Placement may use has clusters"
-	} else {
-		note += ": " + DescribeExcluded(filtered.Excluded)
+		why = "no cluster set that the Placement may use has clusters"
 	}
-	return []framework.Intent{{Reason: "ClustersMissing", Note: note}}, runNext
+	return []framework.Intent{{Reason: "ClustersMissing", Note: note + ": " + why}}, runNext
 }
 
 // DescribeExcluded says which filters exclude clusters.

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,13 +44,9 @@ func TestShortfall(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plugin, err := NewShortfall(context.Background(), nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
 			pl := &v1alpha1.Placement{Spec: v1alpha1.PlacementSpec{NumberOfClusters: tc.wanted}}
 			filtered := framework.Filtered{Feasible: make([]*framework.Cluster, tc.fit), Excluded: tc.excluded}
-			intents, status := plugin.(Shortfall).PostFilter(context.Background(), nil, pl, filtered)
+			intents, status := Shortfall{}.PostFilter(context.Background(), nil, pl, filtered)
 			if status.Code() != framework.Unschedulable {
 				t.Errorf("returned %s, so the next plugin does not run", status.Code())
 			}
@@ -63,11 +58,5 @@ func TestShortfall(t *testing.T) {
 				t.Errorf("intents (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestShortfallRejectsArguments(t *testing.T) {
-	if _, err := NewShortfall(context.Background(), json.RawMessage(`{"x": 1}`), nil); err == nil {
-		t.Error("an argument was accepted")
 	}
 }

@@ -2,7 +2,6 @@ package prioritizers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,11 +28,6 @@ type addOnScore struct {
 type expiredState struct{ names []string }
 
 func (s *expiredState) Clone() framework.StateData { return &expiredState{slices.Clone(s.names)} }
-
-// NewAddOn is the plugin's factory.
-func NewAddOn(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return AddOn{}, nil
-}
 
 // Name implements framework.Plugin.
 func (AddOn) Name() string { return string(v1alpha1.ScoreCoordinateTypeAddOn) }

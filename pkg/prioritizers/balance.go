@@ -2,7 +2,6 @@ package prioritizers
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -25,11 +24,6 @@ type balanceState struct {
 }
 
 func (s *balanceState) Clone() framework.StateData { c := *s; return &c }
-
-// NewBalance is the plugin's factory.
-func NewBalance(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return Balance{}, nil
-}
 
 // Name implements framework.Plugin.
 func (Balance) Name() string { return v1alpha1.PrioritizerBalance }

@@ -2,7 +2,6 @@ package prioritizers
 
 import (
 	"context"
-	"encoding/json"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -15,11 +14,6 @@ import (
 //
 // The plugin SelectionPolicy finds the clusters that match.
 type Preference struct{}
-
-// NewPreference is the plugin's factory.
-func NewPreference(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return Preference{}, nil
-}
 
 // Name implements framework.Plugin.
 func (Preference) Name() string { return berthv1alpha1.PrioritizerPreference }

@@ -14,17 +14,24 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
+// stateless builds a plugin without data.
+func stateless(plugin framework.Plugin) framework.PluginFactory {
+	return func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+		return plugin, nil
+	}
+}
+
 // TestReads: a change of an amount does not affect Placements that do not read it.
 func TestReads(t *testing.T) {
 	for name, tc := range map[string]struct {
-		build func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error)
+		build framework.PluginFactory
 		want  framework.Reads
 	}{
 		"ResourceAllocatableCPU":    {NewResourceAllocatableCPU, framework.Reads{CPU: true}},
 		"ResourceAllocatableMemory": {NewResourceAllocatableMemory, framework.Reads{Memory: true}},
-		"AddOn":                     {NewAddOn, framework.Reads{}},
-		"Balance":                   {NewBalance, framework.Reads{}},
-		"Steady":                    {NewSteady, framework.Reads{}},
+		"AddOn":                     {stateless(AddOn{}), framework.Reads{}},
+		"Balance":                   {stateless(Balance{}), framework.Reads{}},
+		"Steady":                    {stateless(Steady{}), framework.Reads{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin, err := tc.build(t.Context(), nil, nil)
@@ -54,8 +61,8 @@ func TestScoreWithoutPreScore(t *testing.T) {
 	inv := hub(fixture.Cluster("c1").Allocatable("cpu", "1").Allocatable("memory", "1Gi"))
 	inv.Update(fixture.Page("m", "other-decision-1").Of("other").Lists("c1").Obj())
 	snapshot := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil)
-	for name, build := range map[string]func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error){
-		"Balance": NewBalance, "ResourceAllocatableCPU": NewResourceAllocatableCPU, "ResourceAllocatableMemory": NewResourceAllocatableMemory,
+	for name, build := range map[string]framework.PluginFactory{
+		"Balance": stateless(Balance{}), "ResourceAllocatableCPU": NewResourceAllocatableCPU, "ResourceAllocatableMemory": NewResourceAllocatableMemory,
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin, err := build(t.Context(), nil, nil)

@@ -2,7 +2,6 @@ package prioritizers
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -12,11 +11,6 @@ import (
 // change is held, its clusters score 100, and clusters that it removes score 50, so that small
 // changes of scores do not replace the held change.
 type Steady struct{}
-
-// NewSteady is the plugin's factory.
-func NewSteady(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return Steady{}, nil
-}
 
 // Name implements framework.Plugin.
 func (Steady) Name() string { return v1alpha1.PrioritizerSteady }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
@@ -97,7 +98,7 @@ func TestPublish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			var calls []string
-			registry := framework.Registry{lifecycle.PrioritySortName: lifecycle.NewPrioritySort}
+			registry := framework.Registry{lifecycle.PrioritySortName: builtin.Registry()[lifecycle.PrioritySortName]}
 			enabled := []config.Plugin{{Name: lifecycle.PrioritySortName}}
 			for _, p := range []*recorder{{"a", &calls, tc.a}, {"b", &calls, tc.b}} {
 				registry[p.name] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return p, nil }
