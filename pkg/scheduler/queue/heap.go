@@ -32,7 +32,7 @@ type Heap struct {
 	namespaces map[string]*namespace
 	// ready are the namespaces below the limit with queued requests, the one with the least request
 	// first. waiting is the number of their queued requests.
-	ready   ready
+	ready   ordered[*namespace]
 	waiting int
 }
 
@@ -53,7 +53,7 @@ func NewHeap(less func(a, b *v1alpha1.Placement) bool, lookup Lookup, limit int)
 		}
 		return a.pushed < b.pushed
 	}
-	h.ready.before = h.before
+	h.ready.before = func(a, b *namespace) bool { return h.before(a.items.list[0], b.items.list[0]) }
 	return h
 }
 
@@ -70,7 +70,7 @@ func (h *Heap) Push(request reconcile.Request) {
 	h.byKey[request] = added
 	n := h.namespaces[request.Namespace]
 	if n == nil {
-		n = &namespace{items: items{before: h.before}, index: -1}
+		n = &namespace{items: ordered[*item]{before: h.before}, position: position{index: -1}}
 		h.namespaces[request.Namespace] = n
 	}
 	heap.Push(&n.items, added)
@@ -157,77 +157,55 @@ func (h *Heap) updatePosition(n *namespace) {
 
 // namespace holds the queued requests of one namespace.
 type namespace struct {
-	items items
+	position // among the ready namespaces
+	items    ordered[*item]
 	// running is the number of requests in progress, counted the number that Len includes.
 	running, counted int
-	// index is the position among the ready namespaces; -1 where it is none.
-	index int
-}
-
-// ready implements heap.Interface.
-type ready struct {
-	list   []*namespace
-	before func(a, b *item) bool
-}
-
-func (r *ready) Len() int { return len(r.list) }
-func (r *ready) Less(i, j int) bool {
-	return r.before(r.list[i].items.list[0], r.list[j].items.list[0])
-}
-
-func (r *ready) Swap(i, j int) {
-	r.list[i], r.list[j] = r.list[j], r.list[i]
-	r.list[i].index, r.list[j].index = i, j
-}
-
-func (r *ready) Push(x any) {
-	added := x.(*namespace)
-	added.index = len(r.list)
-	r.list = append(r.list, added)
-}
-
-func (r *ready) Pop() any {
-	last := len(r.list) - 1
-	taken := r.list[last]
-	r.list[last], taken.index = nil, -1
-	r.list = r.list[:last]
-	return taken
 }
 
 // item is a queued request with what determines its position.
 type item struct {
+	position
 	request   reconcile.Request
 	placement *v1alpha1.Placement
 	// pushed numbers the requests in the order they came.
 	pushed uint64
-	// index is the position in the heap.
+}
+
+// position is where an element is in its heap.
+type position struct {
+	// index is -1 for an element that was removed.
 	index int
 }
 
-// items implements heap.Interface.
-type items struct {
-	list   []*item
-	before func(a, b *item) bool
+func (p *position) moveTo(index int) { p.index = index }
+
+// ordered implements heap.Interface.
+type ordered[T interface{ moveTo(index int) }] struct {
+	list   []T
+	before func(a, b T) bool
 }
 
-func (q *items) Len() int           { return len(q.list) }
-func (q *items) Less(i, j int) bool { return q.before(q.list[i], q.list[j]) }
+func (o *ordered[T]) Len() int           { return len(o.list) }
+func (o *ordered[T]) Less(i, j int) bool { return o.before(o.list[i], o.list[j]) }
 
-func (q *items) Swap(i, j int) {
-	q.list[i], q.list[j] = q.list[j], q.list[i]
-	q.list[i].index, q.list[j].index = i, j
+func (o *ordered[T]) Swap(i, j int) {
+	o.list[i], o.list[j] = o.list[j], o.list[i]
+	o.list[i].moveTo(i)
+	o.list[j].moveTo(j)
 }
 
-func (q *items) Push(x any) {
-	added := x.(*item)
-	added.index = len(q.list)
-	q.list = append(q.list, added)
+func (o *ordered[T]) Push(x any) {
+	added := x.(T)
+	added.moveTo(len(o.list))
+	o.list = append(o.list, added)
 }
 
-func (q *items) Pop() any {
-	last := len(q.list) - 1
-	taken := q.list[last]
-	q.list[last] = nil
-	q.list = q.list[:last]
+func (o *ordered[T]) Pop() any {
+	last := len(o.list) - 1
+	taken := o.list[last]
+	taken.moveTo(-1)
+	clear(o.list[last:])
+	o.list = o.list[:last]
 	return taken
 }

@@ -86,8 +86,7 @@ func (c *Candidates) before(a, b int) bool { return c.compare(a, b) < 0 }
 
 func (c *Candidates) demoted(i int) bool { return c.Demoted != nil && c.Demoted(i) }
 
-// best returns the first k of the ranking without ranking the others. It keeps a heap of the best k
-// so far, the worst on top.
+// best returns the first k of the ranking without ranking the others.
 func (c *Candidates) best(k int) []int {
 	if k == 0 {
 		return nil
@@ -95,23 +94,16 @@ func (c *Candidates) best(k int) []int {
 	if k*4 > len(c.Totals) {
 		return Rank(c)[:k]
 	}
-	top := make([]int, 0, k)
-	for i := range c.Totals {
-		switch {
-		case len(top) < k:
-			top = append(top, i)
-			if len(top) == k {
-				for j := k/2 - 1; j >= 0; j-- {
-					c.siftDown(top, j)
-				}
-			}
-		case c.before(i, top[0]):
-			top[0] = i
-			c.siftDown(top, 0)
+	top := bestHeap{size: k, all: make([]int, 0, k)}
+	cut := c.cut(&top)
+	for i, total := range c.Totals {
+		if total >= cut {
+			c.offer(&top, i)
+			cut = c.cut(&top)
 		}
 	}
-	slices.SortFunc(top, c.compare)
-	return top
+	slices.SortFunc(top.all, c.compare)
+	return top.all
 }
 
 // bestHeap holds the best candidates so far, at most size. It is a heap, the worst on top, once it

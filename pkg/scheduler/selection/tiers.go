@@ -88,17 +88,17 @@ func DecideTiers(before []TierState, d *Demand, qualifying []int, failback Failb
 	t := TierDecision{Tiers: make([]Tier, len(d.Tiers)), states: make([]TierState, len(d.Tiers))}
 	for i, tier := range d.Tiers {
 		state := TierState{Name: tier.Name, Qualifying: qualifying[i]}
-		last := findState(before, tier.Name)
+		last := slices.IndexFunc(before, func(s TierState) bool { return s.Name == tier.Name })
 		tier.Usable = false
 		if state.Qualifying >= tier.Min {
 			switch {
-			case last == nil:
-			case last.Qualifying < tier.Min:
+			case last < 0:
+			case before[last].Qualifying < tier.Min:
 				state.SufficientSince = ceilSecond(now)
 			default:
-				state.SufficientSince = last.SufficientSince
+				state.SufficientSince = before[last].SufficientSince
 			}
-			tier.Usable = last != nil && last.Used || failback.Usable(state.SufficientSince, now)
+			tier.Usable = last >= 0 && before[last].Used || failback.Usable(state.SufficientSince, now)
 		}
 		t.Tiers[i], t.states[i] = tier, state
 	}
@@ -161,15 +161,6 @@ func firstTier(tiers []Tier, qualifying []int) (first int, ok bool) {
 		}
 	}
 	return first, ok
-}
-
-func findState(states []TierState, name string) *TierState {
-	for i := range states {
-		if states[i].Name == name {
-			return &states[i]
-		}
-	}
-	return nil
 }
 
 // ceilSecond rounds up to whole seconds, as states are stored. A restart never shortens a delay.
