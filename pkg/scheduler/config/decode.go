@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,18 +216,11 @@ func checkScalar(at *field.Path, value any, t reflect.Type) field.ErrorList {
 }
 
 func unknownFields(at *field.Path, object map[string]any, known map[string]reflect.Type) (mistakes field.ErrorList) {
-	var unknown []string
-	for key := range object {
-		if known[key] == nil {
-			unknown = append(unknown, key)
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if known[key] != nil {
+			continue
 		}
-	}
-	slices.Sort(unknown)
-	for _, key := range unknown {
-		detail := "unknown field"
-		if hint := hints[strings.ToLower(key)]; hint != "" {
-			detail = hint
-		}
+		detail := cmp.Or(hints[strings.ToLower(key)], "unknown field")
 		for name := range known {
 			if strings.EqualFold(name, key) {
 				detail = fmt.Sprintf("unknown field: write %s", name)

@@ -72,12 +72,7 @@ func (s *CycleState) Read(key StateKey) (StateData, error) {
 }
 
 // Write stores an entry and replaces an earlier one.
-func (s *CycleState) Write(key StateKey, data StateData) { s.replace(key, &entry{key, data}) }
-
-// Delete removes an entry.
-func (s *CycleState) Delete(key StateKey) { s.replace(key, nil) }
-
-func (s *CycleState) replace(key StateKey, with *entry) {
+func (s *CycleState) Write(key StateKey, data StateData) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	old := s.list()
@@ -87,9 +82,7 @@ func (s *CycleState) replace(key StateKey, with *entry) {
 			kept = append(kept, e)
 		}
 	}
-	if with != nil {
-		kept = append(kept, *with)
-	}
+	kept = append(kept, entry{key, data})
 	s.entries.Store(&kept)
 }
 
@@ -166,12 +159,7 @@ func earlier(old, t time.Time) time.Time {
 // SetFilterExpiry declares that the result of Filter for a cluster, by index, is valid until t. If
 // the cluster is selected, a new attempt runs at t. The earliest time wins.
 func (s *CycleState) SetFilterExpiry(cluster int, t time.Time) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.filterExpiry == nil {
-		s.filterExpiry = make(map[int]time.Time)
-	}
-	s.filterExpiry[cluster] = earlier(s.filterExpiry[cluster], t)
+	s.setExpiry(&s.filterExpiry, cluster, t)
 }
 
 // FilterExpiry returns the time of SetFilterExpiry for a cluster; zero if there is none.
@@ -179,17 +167,19 @@ func (s *CycleState) FilterExpiry(cluster int) time.Time { return s.filterExpiry
 
 // SetRankExpiry declares that the rank of a cluster, by index, is valid until t. If the cluster is
 // selected, a new attempt runs at t. The earliest time wins.
-func (s *CycleState) SetRankExpiry(cluster int, t time.Time) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.rankExpiry == nil {
-		s.rankExpiry = make(map[int]time.Time)
-	}
-	s.rankExpiry[cluster] = earlier(s.rankExpiry[cluster], t)
-}
+func (s *CycleState) SetRankExpiry(cluster int, t time.Time) { s.setExpiry(&s.rankExpiry, cluster, t) }
 
 // RankExpiry returns the time of SetRankExpiry for a cluster; zero if there is none.
 func (s *CycleState) RankExpiry(cluster int) time.Time { return s.rankExpiry[cluster] }
+
+func (s *CycleState) setExpiry(of *map[int]time.Time, cluster int, t time.Time) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if *of == nil {
+		*of = make(map[int]time.Time)
+	}
+	(*of)[cluster] = earlier((*of)[cluster], t)
+}
 
 // Expires reports whether the result of Filter or the rank of any cluster is valid only for some
 // time.

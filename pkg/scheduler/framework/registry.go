@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
@@ -36,13 +37,8 @@ func (r Registry) Register(name string, factory PluginFactory) error {
 
 // Merge adds all plugins of o. Its error lists every name that was already registered.
 func (r Registry) Merge(o Registry) error {
-	names := make([]string, 0, len(o))
-	for name := range o {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	var errs []error
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
 		errs = append(errs, r.Register(name, o[name]))
 	}
 	return errors.Join(errs...)

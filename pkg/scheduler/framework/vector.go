@@ -1,5 +1,7 @@
 package framework
 
+import "slices"
+
 // chunkSize is how many elements are copied when one of them changes after a Freeze.
 const chunkSize = 256
 
@@ -45,34 +47,32 @@ func (v *Vector[T]) Set(i int, x T) {
 func (v *Vector[T]) Freeze() *Vector[T] {
 	if v.frozen == nil {
 		clear(v.owned)
-		v.frozen = &Vector[T]{chunks: append([]*[chunkSize]T(nil), v.chunks...), n: v.n}
+		v.frozen = &Vector[T]{chunks: slices.Clone(v.chunks), n: v.n}
 	}
 	return v.frozen
 }
 
 // Without returns a copy of a frozen vector in which some elements are the zero value.
 func (v *Vector[T]) Without(indexes Bitset) *Vector[T] {
-	c := &Vector[T]{chunks: append([]*[chunkSize]T(nil), v.chunks...), n: v.n}
+	c := v.copied()
 	var zero T
-	copied := -1
 	for i := range indexes.All {
 		if i >= v.n {
 			break
 		}
-		if at := i / chunkSize; at != copied {
-			chunk := *c.chunks[at]
-			c.chunks[at], copied = &chunk, at
-		}
-		c.chunks[i/chunkSize][i%chunkSize] = zero
+		c.Set(i, zero)
 	}
 	return c
 }
 
 // With returns a copy of a frozen vector with another element i. i must be less than Len.
 func (v *Vector[T]) With(i int, x T) *Vector[T] {
-	c := &Vector[T]{chunks: append([]*[chunkSize]T(nil), v.chunks...), n: v.n}
-	chunk := *c.chunks[i/chunkSize]
-	chunk[i%chunkSize] = x
-	c.chunks[i/chunkSize] = &chunk
+	c := v.copied()
+	c.Set(i, x)
 	return c
+}
+
+// copied returns a vector that shares its chunks with a frozen one.
+func (v *Vector[T]) copied() *Vector[T] {
+	return &Vector[T]{chunks: slices.Clone(v.chunks), owned: make([]bool, len(v.chunks)), n: v.n}
 }

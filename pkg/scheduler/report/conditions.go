@@ -55,8 +55,7 @@ func satisfiedBeforeChange(a *scheduler.Attempt, target metav1.Condition) metav1
 		condition.Message += ", violated: " + violated
 	}
 	if len(names) > wanted {
-		leaving := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(a.Target.Clusters, name) })
-		condition.Message += fmt.Sprintf(", awaited: the removal of %d", len(leaving))
+		condition.Message += fmt.Sprintf(", awaited: the removal of %d", len(changes.Minus(names, a.Target.Clusters)))
 	}
 	other := v1alpha1.PlacementConditionDecisionPending
 	if a.Progress != nil {
