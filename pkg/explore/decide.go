@@ -225,8 +225,12 @@ func (d *columnDecision) decide(ctx context.Context) {
 				d.cells[d.rows[i]] = as
 			}
 		}
-		a.EachCandidate(func(i int) { set(i, excluded) })
-		a.EachExcluded(func(i int, plugin string) { set(i, markOf(&d.plugins, plugin)) })
+		for i := range a.EachCandidate {
+			set(i, excluded)
+		}
+		for i, plugin := range a.EachExcluded {
+			set(i, markOf(&d.plugins, plugin))
+		}
 		for _, c := range a.Feasible {
 			set(c.Index, feasible)
 		}

@@ -271,7 +271,7 @@ func TestTrialBesideEvaluation(t *testing.T) {
 	}()
 	<-running
 	for {
-		if status := prefilter(t, p, first.WithPlacement(pl)); !status.IsSuccess() {
+		if status := prefilter(t, p, first.Relaxed(framework.Relaxation{Placement: pl})); !status.IsSuccess() {
 			t.Error(status)
 		}
 		select {

@@ -3,7 +3,6 @@ package decide
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -84,6 +83,3 @@ func (r *Decision) excluding() []string {
 func (s *Decider) decideTrial(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64, without ...string) *Decision {
 	return s.Decide(ctx, Request{Snapshot: snapshot, Trial: true, without: without, bonus: bonus})
 }
-
-// isWithout reports whether a filter is to exclude nothing.
-func (r *Decision) isWithout(filter string) bool { return slices.Contains(r.without, filter) }

@@ -119,7 +119,7 @@ next:
 			running = k
 			status := p.Filter(ctx, r.State, pl, cluster)
 			if r.Deadline.Passed() {
-				return to, r.timeout("Filter", p.Name())
+				return to, r.Deadline.Timeout("Filter", p.Name())
 			}
 			if status == nil {
 				continue

@@ -3,12 +3,15 @@ package decide
 import (
 	"cmp"
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/limits"
 	"github.com/berth-dev/berth/pkg/scheduler/plugins"
+	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
 
 // Decider runs steps 2 to 4. Only Validate, ValidatePolicy, ProfileOf, Reads and Release may run
@@ -22,7 +25,8 @@ type Decider struct {
 	// ChunkSize is how many candidates one goroutine processes at a time; 0 means 16384.
 	ChunkSize int
 
-	scratch scratchPool
+	// scratch has the buffers of finished cycles.
+	scratch sync.Pool
 }
 
 // Request is what a Decision is made from.
@@ -47,8 +51,11 @@ func (s *Decider) Decide(ctx context.Context, q Request) *Decision {
 	snapshot := q.Snapshot
 	profile, mistake := s.ProfileOf(snapshot.Subject.Placement)
 	r := &Decision{
-		Snapshot: snapshot, State: framework.NewCycleState(snapshot), Profile: profile, Deadline: q.Deadline, Demand: demandOf(snapshot),
-		totalsOnly: q.TotalsOnly, chunkSize: cmp.Or(s.ChunkSize, defaultChunk), without: q.without, candidates: snapshot.Candidates(), scratch: s.scratch.get(), policyMissing: snapshot.Subject.MissingPolicy(),
+		Snapshot: snapshot, State: framework.NewCycleState(snapshot), Profile: profile, Deadline: q.Deadline, Demand: selection.DemandOf(snapshot.Subject.Placement, snapshot.Limit),
+		totalsOnly: q.TotalsOnly, chunkSize: cmp.Or(s.ChunkSize, defaultChunk), without: q.without, candidates: snapshot.Candidates(), policyMissing: snapshot.Subject.MissingPolicy(),
+	}
+	if r.scratch, _ = s.scratch.Get().(*scratch); r.scratch == nil {
+		r.scratch = &scratch{}
 	}
 	if r.Failure = q.Failure; mistake != nil && !r.Failure.IsUnfinished() {
 		r.Failure = misconfigured(mistake)
@@ -66,7 +73,7 @@ func (s *Decider) Decide(ctx context.Context, q Request) *Decision {
 // decide returns why nothing is decided; nil if clusters are selected.
 func (s *Decider) decide(ctx context.Context, r *Decision, bonus map[int]int64) *framework.Status {
 	pl := r.Snapshot.Subject.Placement
-	if timedOut := r.timeout("Snapshot", ""); timedOut != nil {
+	if timedOut := r.Deadline.Timeout("Snapshot", ""); timedOut != nil {
 		return timedOut
 	}
 	if failure := s.preEnqueue(ctx, r); failure != nil {
@@ -102,7 +109,7 @@ func (s *Decider) decide(ctx context.Context, r *Decision, bonus map[int]int64) 
 	r.addBonus(bonus)
 	// 4. Select.
 	failure = r.selectClusters()
-	if timedOut := r.timeout("Select", ""); timedOut != nil {
+	if timedOut := r.Deadline.Timeout("Select", ""); timedOut != nil {
 		failure, r.Selected = timedOut, nil
 	}
 	r.requeueAtExpiry()
@@ -202,7 +209,7 @@ func (s *Decider) preEnqueue(ctx context.Context, r *Decision) *framework.Status
 	defer s.Timer.Start(r.Profile, "PreEnqueue")()
 	for _, p := range r.Profile.PreEnqueue {
 		status := plugins.Call(ctx, "PreEnqueue", p, func() *framework.Status { return p.PreEnqueue(ctx, r.State, r.Snapshot.Subject.Placement) })
-		if timedOut := r.timeout("PreEnqueue", p.Name()); timedOut != nil {
+		if timedOut := r.Deadline.Timeout("PreEnqueue", p.Name()); timedOut != nil {
 			return timedOut
 		}
 		switch status.Code() {
@@ -234,7 +241,7 @@ func (s *Decider) preFilter(ctx context.Context, r *Decision) (admitted []preFil
 			return status
 		})
 		// An Unfinished answer decides nothing, so it is valid after the deadline, too.
-		if timedOut := r.timeout("PreFilter", p.Name()); timedOut != nil && !status.IsUnfinished() {
+		if timedOut := r.Deadline.Timeout("PreFilter", p.Name()); timedOut != nil && !status.IsUnfinished() {
 			return nil, nil, timedOut
 		}
 		switch status.Code() {
@@ -252,7 +259,7 @@ func (s *Decider) preFilter(ctx context.Context, r *Decision) (admitted []preFil
 		default:
 			return nil, nil, plugins.Unexpected(p, "PreFilter", status)
 		}
-		if r.isWithout(p.Name()) {
+		if slices.Contains(r.without, p.Name()) {
 			skipped[p.Name()], result = true, nil
 		}
 		if result != nil {
@@ -279,12 +286,12 @@ func (s *Decider) filter(ctx context.Context, r *Decision, admitted []preFilterR
 		if i == 0 {
 			left = left.Clone()
 		}
-		r.narrowed = append(r.narrowed, narrowing{plugin: a.plugin, before: left.Clone()})
+		r.narrowed = append(r.narrowed, narrowing{plugin: a.plugin, excluded: left.Without(a.clusters)})
 		left.And(a.clusters)
 	}
 	active := make([]framework.FilterPlugin, 0, len(r.Profile.Filter))
 	for _, p := range r.Profile.Filter {
-		if !skipped[p.Name()] && !r.isWithout(p.Name()) {
+		if !skipped[p.Name()] && !slices.Contains(r.without, p.Name()) {
 			active = append(active, p)
 		}
 	}
@@ -304,7 +311,7 @@ func (s *Decider) postFilter(ctx context.Context, r *Decision) *framework.Status
 			intents, status = p.PostFilter(ctx, r.State, r.Snapshot.Subject.Placement, filtered)
 			return status
 		})
-		if timedOut := r.timeout("PostFilter", p.Name()); timedOut != nil {
+		if timedOut := r.Deadline.Timeout("PostFilter", p.Name()); timedOut != nil {
 			return timedOut
 		}
 		for _, intent := range intents {

@@ -82,10 +82,10 @@ type PluginScores struct {
 	Values []int64
 }
 
-// narrowing is the set of candidates before a PreFilter plugin's result was applied.
+// narrowing is the set of candidates that the result of a PreFilter plugin excludes.
 type narrowing struct {
-	plugin string
-	before framework.Bitset
+	plugin   string
+	excluded framework.Bitset
 }
 
 type exclusion struct {
@@ -127,11 +127,7 @@ func (r *Decision) FilterResults() []FilterResult {
 	if !r.filtered {
 		return []FilterResult{}
 	}
-	byPlugin := map[string]framework.Bitset{}
-	for _, e := range r.allExcluded() {
-		byPlugin[e.plugin] = byPlugin[e.plugin].Set(e.index)
-	}
-	left := r.candidates.Clone()
+	left, excluded := r.candidates, r.excludedByPlugin()
 	var names []string
 	var results []FilterResult
 	filters := r.Profile.Filter
@@ -139,75 +135,51 @@ func (r *Decision) FilterResults() []FilterResult {
 		filters = filters[:len(filters)-1]
 	}
 	for _, p := range filters {
-		for i := range byPlugin[p.Name()].All {
-			left.Unset(i)
-		}
+		left = left.Without(excluded[p.Name()])
 		names = append(names, p.Name())
 		results = append(results, FilterResult{Name: strings.Join(names, ","), Clusters: r.names(left)})
 	}
 	return results
 }
 
-type excludedBy struct {
-	index  int
-	plugin string
-}
+// EachCandidate yields the index of each candidate.
+func (r *Decision) EachCandidate(yield func(index int) bool) { r.candidates.All(yield) }
 
-// EachExcluded calls visit with the index of each excluded candidate, and the plugin that excluded
-// it.
-func (r *Decision) EachExcluded(visit func(index int, plugin string)) {
-	for _, e := range r.allExcluded() {
-		visit(e.index, e.plugin)
-	}
-}
-
-// EachCandidate calls visit with the index of each candidate.
-func (r *Decision) EachCandidate(visit func(index int)) {
-	for i := range r.candidates.All {
-		visit(i)
-	}
-}
-
-func (r *Decision) allExcluded() []excludedBy {
-	var all []excludedBy
-	for k, n := range r.narrowed {
-		after := r.afterNarrowing(k)
-		for i := range n.before.All {
-			if !after.Has(i) {
-				all = append(all, excludedBy{i, n.plugin})
+// EachExcluded yields the index of each excluded candidate, and the plugin that excluded it.
+func (r *Decision) EachExcluded(yield func(index int, plugin string) bool) {
+	for _, n := range r.narrowed {
+		for i := range n.excluded.All {
+			if !yield(i, n.plugin) {
+				return
 			}
 		}
 	}
 	for _, e := range r.excluded {
-		all = append(all, excludedBy{e.cluster.Index, e.status.Plugin()})
+		if !yield(e.cluster.Index, e.status.Plugin()) {
+			return
+		}
 	}
-	return all
 }
 
-func (r *Decision) afterNarrowing(k int) framework.Bitset {
-	if k+1 < len(r.narrowed) {
-		return r.narrowed[k+1].before
-	}
-	var after framework.Bitset
-	for _, c := range r.Feasible {
-		after = after.Set(c.Index)
+// excludedByPlugin returns the excluded candidates by the plugin that excluded them.
+func (r *Decision) excludedByPlugin() map[string]framework.Bitset {
+	all := make(map[string]framework.Bitset, len(r.Profile.Filter))
+	for _, n := range r.narrowed {
+		all[n.plugin] = all[n.plugin].Or(n.excluded)
 	}
 	for _, e := range r.excluded {
-		after = after.Set(e.cluster.Index)
+		all[e.status.Plugin()] = all[e.status.Plugin()].Set(e.cluster.Index)
 	}
-	return after
+	return all
 }
 
 // ExcludedBy counts the excluded candidates by plugin, in the order of the filters, without plugins
 // that excluded none.
 func (r *Decision) ExcludedBy() []framework.ExcludedBy {
-	counts := map[string]int{}
-	for _, e := range r.allExcluded() {
-		counts[e.plugin]++
-	}
 	var all []framework.ExcludedBy
+	excluded := r.excludedByPlugin()
 	for _, p := range r.Profile.Filter {
-		if n := counts[p.Name()]; n > 0 {
+		if n := excluded[p.Name()].Len(); n > 0 {
 			all = append(all, framework.ExcludedBy{Plugin: p.Name(), Clusters: n})
 		}
 	}
@@ -219,12 +191,11 @@ func (r *Decision) ExcludedBy() []framework.ExcludedBy {
 func (r *Decision) Summary() string {
 	var parts []string
 	for i, e := range r.ExcludedBy() {
+		how := "by"
 		if i == 0 {
-			parts = append(parts, fmt.Sprintf("%d excluded by %s", e.Clusters, e.Plugin))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d by %s", e.Clusters, e.Plugin))
+			how = "excluded by"
 		}
-		parts[i] += r.endedText(e.Plugin)
+		parts = append(parts, fmt.Sprintf("%d %s %s%s", e.Clusters, how, e.Plugin, r.endedText(e.Plugin)))
 	}
 	if len(parts) == 0 {
 		return ""
@@ -255,14 +226,12 @@ func (r *Decision) endedText(plugin string) string {
 
 // Why returns the Status that excluded a candidate, by index; nil if the candidate is feasible.
 func (r *Decision) Why(ctx context.Context, index int) *framework.Status {
-	for _, e := range r.excluded {
-		if e.cluster.Index == index {
-			return e.status
-		}
+	if status := r.filterStatus(index); status != nil {
+		return status
 	}
 	cluster := r.Snapshot.Clusters.Get(index)
-	for k, n := range r.narrowed {
-		if !n.before.Has(index) || r.afterNarrowing(k).Has(index) {
+	for _, n := range r.narrowed {
+		if !n.excluded.Has(index) {
 			continue
 		}
 		for _, p := range r.Profile.Filter {
@@ -276,11 +245,6 @@ func (r *Decision) Why(ctx context.Context, index int) *framework.Status {
 		return framework.NewStatus(framework.Unschedulable, "not among the clusters that pass this plugin").WithPlugin(n.plugin)
 	}
 	return nil
-}
-
-// timeout returns an Error if the deadline has passed; nil otherwise.
-func (r *Decision) timeout(point, plugin string) *framework.Status {
-	return r.Deadline.Timeout(point, plugin)
 }
 
 // TimedOut returns the extension point and the plugin that ran when the cycle's deadline passed; ok
@@ -313,18 +277,14 @@ func (r *Decision) Expiry() (at time.Time, cause string) { return r.expiry, r.ex
 
 // ExcludedByPlugin returns the plugin whose Filter excluded a candidate, by index; empty if none
 // did.
-func (r *Decision) ExcludedByPlugin(index int) string {
+func (r *Decision) ExcludedByPlugin(index int) string { return r.filterStatus(index).Plugin() }
+
+// filterStatus returns the Status with which a Filter excluded a candidate; nil if none did.
+func (r *Decision) filterStatus(index int) *framework.Status {
 	for _, e := range r.excluded {
 		if e.cluster.Index == index {
-			return e.status.Plugin()
+			return e.status
 		}
 	}
-	return ""
-}
-
-// recovered stores the failure of a plugin that the decision survived; nil is ignored.
-func (r *Decision) recovered(failure *framework.Status) {
-	if failure != nil {
-		r.Panics = append(r.Panics, failure)
-	}
+	return nil
 }

@@ -24,8 +24,7 @@ func excluding() *Decision {
 		r.candidates = r.candidates.Set(i)
 	}
 	r.Snapshot = &framework.Snapshot{Fleet: &framework.Fleet{Clusters: clusters}, Subject: &framework.Subject{Placement: fixture.Placement("n", "p").Obj()}}
-	r.narrowed = []narrowing{{plugin: "F", before: r.candidates.Clone()}, {plugin: "G", before: r.candidates.Clone()}}
-	r.narrowed[1].before.Unset(0)
+	r.narrowed = []narrowing{{plugin: "F", excluded: framework.Bitset{}.Set(0)}, {plugin: "G", excluded: framework.Bitset{}.Set(1)}}
 	r.Feasible = all[3:]
 	r.excluded = []exclusion{{all[2], framework.NewStatus(framework.Unschedulable, "full").WithPlugin("G")}}
 	return r

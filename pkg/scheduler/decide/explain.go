@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,15 +39,15 @@ func (s *Decider) explain(
 		return verdicts
 	}
 	selected := r.selectedIndexes()
-	for _, e := range r.allExcluded() {
-		cluster := r.Snapshot.Clusters.Get(e.index)
+	for i, plugin := range r.EachExcluded {
+		cluster := r.Snapshot.Clusters.Get(i)
 		if wanted(cluster.Name) {
 			verdicts = append(verdicts, framework.ClusterVerdict{
-				Cluster: cluster.Name, Plugin: e.plugin, Reason: r.Why(ctx, e.index).Reason(), SelectedWith: explainChange(cluster),
+				Cluster: cluster.Name, Plugin: plugin, Reason: r.Why(ctx, i).Reason(), SelectedWith: explainChange(cluster),
 			})
 		}
 	}
-	lowest, highest := r.cut(selected)
+	lowest, highest := r.cut(selected, func(i int) int64 { return r.Totals[i] })
 	blocked, unscored := r.spreadBlocks(selected), r.unscored(ctx)
 	for rank, i := range r.Ranking() {
 		if !wanted(r.Feasible[i].Name) {
@@ -72,15 +73,16 @@ func (r *Decision) selectedIndexes() framework.Bitset {
 	return selected
 }
 
-// cut returns the lowest selected total and the highest total that was not selected.
-func (r *Decision) cut(selected framework.Bitset) (lowest, highest *int64) {
+// cut returns the lowest selected total and the highest total that was not selected; nil for none.
+func (r *Decision) cut(selected framework.Bitset, total func(i int) int64) (lowest, highest *int64) {
 	for i, c := range r.Feasible {
-		total := r.Totals[i]
-		switch {
-		case selected.Has(c.Index) && (lowest == nil || total < *lowest):
-			lowest = &total
-		case !selected.Has(c.Index) && (highest == nil || total > *highest):
-			highest = &total
+		switch x := total(i); {
+		case selected.Has(c.Index):
+			if lowest == nil || x < *lowest {
+				lowest = new(x)
+			}
+		case highest == nil || x > *highest:
+			highest = new(x)
 		}
 	}
 	return lowest, highest
@@ -184,7 +186,7 @@ func (r *Decision) excludedBySpread(i int, blocked func(i int) (why string, lack
 // does. A higher score is no advice if a spread constraint excludes the cluster: it would only push
 // another cluster out.
 func (s *Decider) selectedWith(ctx context.Context, r *Decision, cluster *framework.Cluster) string {
-	i := slices.IndexFunc(r.Feasible, func(c *framework.Cluster) bool { return c.Index == cluster.Index })
+	i := r.position(cluster)
 	if i < 0 || r.excludedBySpread(i, r.spreadBlocks(r.selectedIndexes())) == "" {
 		if text, ok := s.tryHigherScore(ctx, r, cluster); ok {
 			return text
@@ -200,6 +202,11 @@ func (s *Decider) selectedWith(ctx context.Context, r *Decision, cluster *framew
 		}
 	}
 	return s.tryNumberOfClusters(ctx, r, cluster)
+}
+
+// position returns the position of a cluster in Feasible; -1 if it is not feasible.
+func (r *Decision) position(cluster *framework.Cluster) int {
+	return slices.IndexFunc(r.Feasible, func(c *framework.Cluster) bool { return c.Index == cluster.Index })
 }
 
 // byAuthor reports whether the author of the Placement can make a change.
@@ -225,20 +232,8 @@ func relax(ctx context.Context, r *Decision, p framework.Plugin, cluster *framew
 func (s *Decider) tryRelaxation(
 	ctx context.Context, r *Decision, cluster *framework.Cluster, change framework.Relaxation, by framework.FilterPlugin, wanted func(framework.Relaxation) bool,
 ) (string, bool) {
-	snapshot := r.Snapshot
-	if change.Placement != nil {
-		snapshot = snapshot.WithPlacement(change.Placement)
-	}
-	if change.Policy != nil {
-		snapshot = snapshot.WithSelectionPolicy(change.Policy)
-	}
-	if len(change.WithoutPeers) > 0 {
-		snapshot = snapshot.WithoutPeers(change.WithoutPeers)
-	}
-	if change.Cluster != nil {
-		snapshot, cluster = snapshot.WithCluster(change.Cluster), change.Cluster
-	}
-	trial := s.decideTrial(ctx, snapshot, nil)
+	cluster = cmp.Or(change.Cluster, cluster)
+	trial := s.decideTrial(ctx, r.Snapshot.Relaxed(change), nil)
 	if trial.Failure != nil {
 		return "", false
 	}
@@ -267,19 +262,13 @@ func (s *Decider) tryRelaxation(
 // tryHigherScore finds the smallest score increase that gets a feasible cluster selected. Only
 // increases that change its rank are tried.
 func (s *Decider) tryHigherScore(ctx context.Context, r *Decision, cluster *framework.Cluster) (string, bool) {
-	own := int64(0)
-	feasible := false
-	for i, c := range r.Feasible {
-		if c.Index == cluster.Index {
-			own, feasible = r.Totals[i], true
-		}
-	}
-	if !feasible || len(r.Selected) == 0 {
+	own := r.position(cluster)
+	if own < 0 || len(r.Selected) == 0 {
 		return "", false
 	}
 	var missings []int64
 	for _, chosen := range r.Selected {
-		missing := chosen.Score - own
+		missing := chosen.Score - r.Totals[own]
 		if cluster.Name > chosen.Cluster.Name {
 			missing++
 		}
@@ -309,7 +298,7 @@ func (s *Decider) tryNumberOfClusters(ctx context.Context, r *Decision, cluster 
 			*pl.Spec.NumberOfClusters = int32(rank + 1)
 		}
 	}
-	if s.decideTrial(ctx, r.Snapshot.WithPlacement(pl), nil).selectedIndexes().Has(cluster.Index) {
+	if s.decideTrial(ctx, r.Snapshot.Relaxed(framework.Relaxation{Placement: pl}), nil).selectedIndexes().Has(cluster.Index) {
 		return fmt.Sprintf("numberOfClusters %d", *pl.Spec.NumberOfClusters)
 	}
 	return ""

@@ -25,14 +25,13 @@ func (s *Decider) ExplainSome(ctx, limited context.Context, r *Decision, names [
 	// Changes are looked for after all reasons are known, so that no reason is missing.
 	none := func(*framework.Cluster) string { return "" }
 	e := Explanation{Verdicts: s.explain(ctx, r, func(name string) bool { return asked[name] }, none)}
-	byName := r.candidatesNamed(asked)
 	for i := range e.Verdicts {
 		v := &e.Verdicts[i]
 		if v.Selected {
 			continue
 		}
 		if limited.Err() == nil {
-			v.SelectedWith = s.selectedWith(limited, r, byName[v.Cluster])
+			v.SelectedWith = s.selectedWith(limited, r, r.Snapshot.Cluster(v.Cluster))
 		}
 		if limited.Err() != nil {
 			// A change that was found after the time was over may not be the smallest one.
@@ -41,17 +40,6 @@ func (s *Decider) ExplainSome(ctx, limited context.Context, r *Decision, names [
 		}
 	}
 	return e
-}
-
-// candidatesNamed returns the candidates with these names.
-func (r *Decision) candidatesNamed(names map[string]bool) map[string]*framework.Cluster {
-	found := make(map[string]*framework.Cluster, len(names))
-	for i := range r.candidates.All {
-		if cluster := r.Snapshot.Clusters.Get(i); names[cluster.Name] {
-			found[cluster.Name] = cluster
-		}
-	}
-	return found
 }
 
 // NearestToCut returns up to limit names of candidates: those selected and those nearest to being
@@ -79,13 +67,10 @@ func (r *Decision) NearestToCut(limit int) []string {
 // excludedNearestFirst returns the names of the excluded candidates: those that passed the most
 // filters come first, then by name.
 func (r *Decision) excludedNearestFirst() []string {
-	byPlugin := map[string]framework.Bitset{}
-	for _, e := range r.allExcluded() {
-		byPlugin[e.plugin] = byPlugin[e.plugin].Set(e.index)
-	}
 	var names []string
+	excluded := r.excludedByPlugin()
 	for _, p := range slices.Backward(r.Profile.Filter) {
-		names = append(names, r.names(byPlugin[p.Name()])...)
+		names = append(names, r.names(excluded[p.Name()])...)
 	}
 	return names
 }

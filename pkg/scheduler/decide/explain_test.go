@@ -29,7 +29,7 @@ func TestCut(t *testing.T) {
 			for _, i := range tc.selected {
 				selected = selected.Set(i)
 			}
-			lowest, highest := r.cut(selected)
+			lowest, highest := r.cut(selected, func(i int) int64 { return r.Totals[i] })
 			if diff := cmp.Diff([]*int64{tc.wantLowest, tc.wantHighest}, []*int64{lowest, highest}); diff != "" {
 				t.Errorf("lowest and highest (-want +got):\n%s", diff)
 			}

@@ -123,10 +123,11 @@ func (r *Decision) unscheduled() string {
 
 // byQuota names the quota that ended the selection.
 func (r *Decision) byQuota() string {
-	if r.Demand.LimitBy == "" || !r.Demand.Capped(len(r.Selected), r.Shortfall.Missing) {
+	queue := r.Snapshot.Queue
+	if queue == nil || queue.LimitBy == "" || !r.Demand.Capped(len(r.Selected), r.Shortfall.Missing) {
 		return ""
 	}
-	return " by quota: " + r.Demand.LimitBy
+	return " by quota: " + queue.LimitBy
 }
 
 // withoutCandidates returns why the Placement has no candidates; empty if it has some.

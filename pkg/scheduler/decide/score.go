@@ -62,7 +62,7 @@ func (s *Decider) preScore(ctx context.Context, r *Decision, scorers []scorer) (
 		status := plugins.Call(ctx, "PreScore", p, func() *framework.Status {
 			return p.PreScore(ctx, r.State, r.Snapshot.Subject.Placement, r.Feasible)
 		})
-		if timedOut := r.timeout("PreScore", p.Name()); timedOut != nil {
+		if timedOut := r.Deadline.Timeout("PreScore", p.Name()); timedOut != nil {
 			return nil, timedOut
 		}
 		switch status.Code() {
@@ -144,7 +144,7 @@ func (r *Decision) scoreRange(ctx context.Context, p scoring, low, high int) (fa
 	for j, cluster := range r.Feasible[low:high] {
 		x, status := p.Score(ctx, r.State, pl, cluster)
 		if r.Deadline.Passed() {
-			return r.timeout("Score", p.Name())
+			return r.Deadline.Timeout("Score", p.Name())
 		}
 		if status != nil {
 			switch status.Code() {
@@ -166,7 +166,7 @@ func (r *Decision) normalize(ctx context.Context, p scoring) *framework.Status {
 		status := plugins.Call(ctx, "NormalizeScore", p, func() *framework.Status {
 			return n.NormalizeScore(ctx, r.State, r.Snapshot.Subject.Placement, p.scores)
 		})
-		if timedOut := r.timeout("NormalizeScore", p.Name()); timedOut != nil {
+		if timedOut := r.Deadline.Timeout("NormalizeScore", p.Name()); timedOut != nil {
 			return timedOut
 		}
 		if !status.IsSuccess() {

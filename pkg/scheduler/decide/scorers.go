@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -78,10 +79,7 @@ func scorersFor(p *plugins.Profile, pl *v1alpha1.Placement) (scorers []scorer, s
 // scorerFor resolves one configuration. A BuiltIn ignores the field addOn, an AddOn the field
 // builtIn. The error is a panic of the plugin.
 func scorerFor(p *plugins.Profile, c v1alpha1.PrioritizerConfig, i int) (scorer, error) {
-	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight), configuration: i}
-	if c.Weight != nil {
-		s.weight = int64(*c.Weight)
-	}
+	s := scorer{weight: int64(ptr.Deref(c.Weight, v1alpha1.DefaultPrioritizerWeight)), configuration: i}
 	coordinate := c.ScoreCoordinate
 	switch {
 	case coordinate.Type == v1alpha1.ScoreCoordinateTypeBuiltIn:

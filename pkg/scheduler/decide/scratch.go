@@ -2,7 +2,6 @@ package decide
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -26,21 +25,11 @@ func (m *scratch) values(n int) []int64 {
 	return m.numbers[:n]
 }
 
-// scratchPool recycles the per-candidate buffers of finished cycles.
-type scratchPool struct{ pool sync.Pool }
-
-func (f *scratchPool) get() *scratch {
-	if m, ok := f.pool.Get().(*scratch); ok {
-		return m
-	}
-	return &scratch{}
-}
-
 // Release recycles the buffers of a Decision. After that, read only Selected of it. Calling it is
 // optional.
 func (s *Decider) Release(r *Decision) {
 	if r.scratch != nil {
-		s.scratch.pool.Put(r.scratch)
+		s.scratch.Put(r.scratch)
 	}
 	r.scratch, r.Feasible, r.Totals, r.Scores, r.excluded = nil, nil, nil, nil, nil
 }

@@ -6,15 +6,6 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
 
-// demandOf returns the demand of the Placement in a Snapshot.
-func demandOf(snapshot *framework.Snapshot) selection.Demand {
-	limitBy := ""
-	if snapshot.Queue != nil {
-		limitBy = snapshot.Queue.LimitBy
-	}
-	return selection.DemandOf(snapshot.Subject.Placement, snapshot.Limit, limitBy)
-}
-
 // selectClusters selects the clusters that satisfy the Demand.
 func (r *Decision) selectClusters() *framework.Status {
 	if r.pin != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -52,11 +53,8 @@ func (r *Decision) readSelectionPolicy() *framework.Status {
 	}
 	for i := range policy.Spec.Tiers {
 		t := &policy.Spec.Tiers[i]
-		tier := selection.Tier{Name: t.Name, Min: max(r.Demand.Number, 1)}
-		if t.MinClusters != nil {
-			tier.Min = int(*t.MinClusters)
-		}
-		r.Demand.Tiers = append(r.Demand.Tiers, tier)
+		least := ptr.Deref(t.MinClusters, int32(max(r.Demand.Number, 1)))
+		r.Demand.Tiers = append(r.Demand.Tiers, selection.Tier{Name: t.Name, Min: int(least)})
 	}
 	r.Demand.Overflow = policy.Spec.TierMode == berthv1alpha1.TierOverflow
 	return nil
@@ -74,10 +72,7 @@ func (r *Decision) addPreference(scorers []scorer) []scorer {
 	if r.selectionPolicy == nil || len(r.selectionPolicy.policy.Spec.Preferences) == 0 {
 		return scorers
 	}
-	weight := int64(1)
-	if w := r.selectionPolicy.policy.Spec.PreferenceWeight; w != nil {
-		weight = int64(*w)
-	}
+	weight := int64(ptr.Deref(r.selectionPolicy.policy.Spec.PreferenceWeight, 1))
 	plugin := r.Profile.ScorePlugin(berthv1alpha1.PrioritizerPreference)
 	if plugin == nil || weight == 0 {
 		return scorers
@@ -256,15 +251,12 @@ func (r *Decision) unmetStatuses() []berthv1alpha1.UnmetGroup {
 
 // groupExcludedBy counts the clusters of a group that filters exclude.
 func (r *Decision) groupExcludedBy(group int) string {
-	by := map[string]int{}
-	for _, e := range r.allExcluded() {
-		if r.selectionPolicy.matches.Groups[group].Has(e.index) {
-			by[e.plugin]++
-		}
-	}
 	var parts []string
+	excluded := r.excludedByPlugin()
 	for _, p := range r.Profile.Filter {
-		if n := by[p.Name()]; n > 0 {
+		of := excluded[p.Name()]
+		of.And(r.selectionPolicy.matches.Groups[group])
+		if n := of.Len(); n > 0 {
 			parts = append(parts, fmt.Sprintf("%s excludes %d", p.Name(), n))
 		}
 	}

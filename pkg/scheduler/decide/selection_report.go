@@ -23,10 +23,12 @@ func (r *Decision) reportSelection(ctx context.Context) {
 		}
 		var condition *metav1.Condition
 		done := false
-		r.recovered(plugins.Call(ctx, "ReportSelection", p, func() *framework.Status {
+		if failure := plugins.Call(ctx, "ReportSelection", p, func() *framework.Status {
 			condition, done = report(ctx, r.State, r.Snapshot.Subject.Placement, r.Selection())
 			return nil
-		}))
+		}); failure != nil {
+			r.Panics = append(r.Panics, failure)
+		}
 		r.reports = r.reports && done
 		if condition != nil {
 			r.reported = append(r.reported, *condition)
@@ -69,7 +71,7 @@ func (r *Decision) selectWithout(lost framework.Bitset) *framework.Selected {
 	}
 	trial.narrowed = make([]narrowing, len(r.narrowed))
 	for i, n := range r.narrowed {
-		trial.narrowed[i] = narrowing{plugin: n.plugin, before: n.before.Without(lost)}
+		trial.narrowed[i] = narrowing{plugin: n.plugin, excluded: n.excluded.Without(lost)}
 	}
 	trial.excluded = nil
 	for _, e := range r.excluded {

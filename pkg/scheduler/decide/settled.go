@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -27,15 +28,8 @@ func (r *Decision) Settles(ctx context.Context) (s *framework.Settled, failure *
 // publishesSelected reports whether the pages list exactly the selected clusters.
 func (r *Decision) publishesSelected() bool {
 	published := r.Snapshot.Subject.LastClusters
-	if published.Len() != len(r.Selected) {
-		return false
-	}
-	for i := range r.Selected {
-		if !published.Has(r.Selected[i].Cluster.Index) {
-			return false
-		}
-	}
-	return true
+	return published.Len() == len(r.Selected) &&
+		!slices.ContainsFunc(r.Selected, func(s framework.SelectedCluster) bool { return !published.Has(s.Cluster.Index) })
 }
 
 // prover finds what settles a Decision. running is the name of the plugin that runs.
@@ -82,27 +76,20 @@ func (r *Decision) isPlain() bool {
 // so in PreFilter only, or if a Bind plugin may have something to do all the same.
 func (a *prover) recheck(s *framework.Settled) bool {
 	s.Passes = make([]framework.SettledFilter, 0, 2)
-	for _, p := range a.Profile.PreEnqueue {
-		if !a.addRecheck(s, p) {
-			return false
-		}
+	if !recheckOthers(a, s, a.Profile.PreEnqueue) {
+		return false
 	}
 	for _, p := range a.Profile.PreFilter {
 		if _, filters := p.(framework.FilterPlugin); filters && !plugins.Has(a.Profile.Filter, p.Name()) || !a.addRecheck(s, p) {
 			return false
 		}
 	}
-	for _, p := range a.Profile.Filter {
-		if !plugins.Has(a.Profile.PreFilter, p.Name()) && !a.addRecheck(s, p) {
-			return false
-		}
-	}
-	for _, p := range a.Profile.Bind {
-		if !plugins.Has(a.Profile.PreFilter, p.Name()) && !a.addRecheck(s, p) {
-			return false
-		}
-	}
-	return true
+	return recheckOthers(a, s, a.Profile.Filter) && recheckOthers(a, s, a.Profile.Bind)
+}
+
+// recheckOthers adds those plugins of a point that are not at PreFilter, too.
+func recheckOthers[T framework.Plugin](a *prover, s *framework.Settled, point []T) bool {
+	return !slices.ContainsFunc(point, func(p T) bool { return !plugins.Has(a.Profile.PreFilter, p.Name()) && !a.addRecheck(s, p) })
 }
 
 func (a *prover) addRecheck(s *framework.Settled, p framework.Plugin) bool {
@@ -211,23 +198,11 @@ func (a *prover) farCut(s *framework.Settled) (cut int64, far bool) {
 	if !fixed {
 		return 0, false
 	}
-	var low, high int64
-	some, others := false, false
-	for _, c := range a.Feasible {
-		total := a.fixedTotal(s, c)
-		switch {
-		case s.Selected.Has(c.Index):
-			if !some || total < low {
-				low, some = total, true
-			}
-		case !others || total > high:
-			high, others = total, true
-		}
-	}
-	if !some || !others || low-high <= reach {
+	low, high := a.Decision.cut(s.Selected, func(i int) int64 { return a.fixedTotal(s, a.Feasible[i]) })
+	if low == nil || high == nil || *low-*high <= reach {
 		return 0, false
 	}
-	return low - reach - 1, true
+	return *low - reach - 1, true
 }
 
 // fixedTotal is the part of a cluster's total that fixed scores make up.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -135,10 +136,7 @@ func (r *Decision) isDelayed(i int) bool { return r.selectionPolicy.delayed.Has(
 
 // setLeft stores the clusters that left and are not selected.
 func (r *Decision) setLeft() {
-	var selected framework.Bitset
-	for _, s := range r.Selected {
-		selected = selected.Set(s.Cluster.Index)
-	}
+	selected := r.selectedIndexes()
 	for tier, left := range r.selectionPolicy.left {
 		r.selectionPolicy.states[tier].Left = slices.DeleteFunc(slices.Clone(left), func(l selection.LeftCluster) bool {
 			return selected.Has(r.Snapshot.Cluster(l.Name).Index)
@@ -146,22 +144,16 @@ func (r *Decision) setLeft() {
 	}
 }
 
-// qualifyingSince returns since when a delayed cluster qualifies again.
-func (p *policySelection) qualifyingSince(name string) time.Time {
-	for _, left := range p.left {
+// whyDelayed returns when a delayed cluster is taken again.
+func (r *Decision) whyDelayed(i int) string {
+	for _, left := range r.selectionPolicy.left {
 		for _, l := range left {
-			if l.Name == name {
-				return l.Since
+			if l.Name == r.Feasible[i].Name {
+				return fmt.Sprintf("qualifies again since %s and is taken again %s", timeText(l.Since), r.selectionPolicy.failbackText(l.Since))
 			}
 		}
 	}
-	return time.Time{}
-}
-
-// whyDelayed returns when a delayed cluster is taken again.
-func (r *Decision) whyDelayed(i int) string {
-	since := r.selectionPolicy.qualifyingSince(r.Feasible[i].Name)
-	return fmt.Sprintf("qualifies again since %s and is taken again %s", timeText(since), r.selectionPolicy.failbackText(since))
+	return ""
 }
 
 // delayedText says how many delayed clusters are not selected, and when the first is taken again.
@@ -192,26 +184,17 @@ func (p *policySelection) statesBefore(snapshot *framework.Snapshot) []selection
 	}
 	states := make([]selection.TierState, len(stored))
 	for i, s := range stored {
-		states[i] = selection.TierState{Name: s.Name, Qualifying: int(s.Qualifying), Used: s.Used}
-		if s.SufficientSince != nil {
-			states[i].SufficientSince = s.SufficientSince.Time
-		}
+		since := ptr.Deref(s.SufficientSince, metav1.Time{}).Time
+		states[i] = selection.TierState{Name: s.Name, Qualifying: int(s.Qualifying), SufficientSince: since, Used: s.Used}
 		for _, l := range s.Left {
-			left := selection.LeftCluster{Name: l.Name}
-			if l.QualifyingSince != nil {
-				left.Since = l.QualifyingSince.Time
-			}
-			states[i].Left = append(states[i].Left, left)
+			states[i].Left = append(states[i].Left, selection.LeftCluster{Name: l.Name, Since: ptr.Deref(l.QualifyingSince, metav1.Time{}).Time})
 		}
 	}
 	return states
 }
 
 func (p *policySelection) failback() selection.Failback {
-	f := selection.Failback{After: berthv1alpha1.DefaultFailbackAfterSeconds * time.Second}
-	if s := p.policy.Spec.FailbackAfterSeconds; s != nil {
-		f.After = time.Duration(*s) * time.Second
-	}
+	f := selection.Failback{After: time.Duration(ptr.Deref(p.policy.Spec.FailbackAfterSeconds, berthv1alpha1.DefaultFailbackAfterSeconds)) * time.Second}
 	// The webhook refuses an annotation that is no time; otherwise it has no effect.
 	f.RequestedAt, _ = time.Parse(time.RFC3339, p.policy.Annotations[berthv1alpha1.FailbackRequestedAnnotation])
 	return f

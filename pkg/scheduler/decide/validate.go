@@ -73,10 +73,7 @@ func (s *Decider) ProfileOf(pl *v1alpha1.Placement) (*plugins.Profile, *field.Er
 	if profile := s.Profiles[name]; profile != nil {
 		return profile, nil
 	}
-	fallback := s.Profiles[v1alpha1.DefaultProfile]
-	if fallback == nil {
-		fallback = &plugins.Profile{}
-	}
+	fallback := cmp.Or(s.Profiles[v1alpha1.DefaultProfile], &plugins.Profile{})
 	return fallback, field.NotSupported(field.NewPath("metadata", "annotations").Key(v1alpha1.ProfileAnnotation), name, slices.Sorted(maps.Keys(s.Profiles)))
 }
 

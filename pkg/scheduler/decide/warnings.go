@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -182,7 +183,7 @@ func missingTopology(term v1alpha1.SpreadConstraintsTerm, i int, fleet *compared
 }
 
 // weighs reports whether a configuration counts.
-func weighs(c v1alpha1.PrioritizerConfig) bool { return c.Weight == nil || *c.Weight != 0 }
+func weighs(c v1alpha1.PrioritizerConfig) bool { return ptr.Deref(c.Weight, 1) != 0 }
 
 // coordinateOf is the prioritizer of a configuration.
 func coordinateOf(c v1alpha1.PrioritizerConfig) string {
@@ -233,7 +234,7 @@ func missingScores(snapshot *framework.Snapshot, policy *v1alpha1.PrioritizerPol
 				coordinatePath(i).Child("addOn"), addOn.ResourceName, addOn.ScoreName))
 			continue
 		}
-		if !prefersLow(c) || requiresScore(snapshot.Subject.Placement.Spec.Predicates, addOn) {
+		if ptr.Deref(c.Weight, 1) >= 0 || requiresScore(snapshot.Subject.Placement.Spec.Predicates, addOn) {
 			continue
 		}
 		if found, _ := fleet.find(cost, lacks); found {
@@ -244,9 +245,6 @@ func missingScores(snapshot *framework.Snapshot, policy *v1alpha1.PrioritizerPol
 	}
 	return warnings
 }
-
-// prefersLow reports whether a configuration prefers low scores.
-func prefersLow(c v1alpha1.PrioritizerConfig) bool { return c.Weight != nil && *c.Weight < 0 }
 
 // requiresScore reports whether each predicate has a CEL expression that reads a score.
 func requiresScore(predicates []v1alpha1.ClusterPredicate, addOn *v1alpha1.AddOnScore) bool {

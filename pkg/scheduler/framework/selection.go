@@ -1,10 +1,10 @@
 package framework
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -46,13 +46,11 @@ type CapacityRequest struct {
 // Before reports whether a Placement keeps a cluster before another one, if the cluster is too
 // small for both: the older one does.
 func (r *CapacityRequest) Before(other *CapacityRequest) bool {
-	switch {
-	case !r.Created.Equal(other.Created):
-		return r.Created.Before(other.Created)
-	case r.Placement.Namespace != other.Placement.Namespace:
-		return r.Placement.Namespace < other.Placement.Namespace
-	}
-	return r.Placement.Name < other.Placement.Name
+	return cmp.Or(
+		r.Created.Compare(other.Created),
+		cmp.Compare(r.Placement.Namespace, other.Placement.Namespace),
+		cmp.Compare(r.Placement.Name, other.Placement.Name),
+	) < 0
 }
 
 // Equal reports whether two requests of the same Placement are equal. Both may be nil.
@@ -122,22 +120,6 @@ func (s *Subject) MissingPolicy() string {
 		}
 	}
 	return fmt.Sprintf("SelectionPolicy %s, which the annotation %s requires, %s; %s", name, v1alpha1.SelectionPolicyAnnotation, problem, result)
-}
-
-// WithSelectionPolicy returns a trial Snapshot with another SelectionPolicy.
-func (s *Snapshot) WithSelectionPolicy(policy *berthv1alpha1.SelectionPolicy) *Snapshot {
-	trial, subject := *s, *s.Subject
-	subject.SelectionPolicies = []*berthv1alpha1.SelectionPolicy{policy}
-	trial.Subject, trial.Trial = &subject, true
-	return &trial
-}
-
-// WithoutPeers returns a trial Snapshot in which some peers restrict nothing.
-func (s *Snapshot) WithoutPeers(names []string) *Snapshot {
-	trial, subject := *s, *s.Subject
-	subject.Peers = slices.DeleteFunc(slices.Clone(subject.Peers), func(p Peer) bool { return slices.Contains(names, p.Name) })
-	trial.Subject, trial.Trial = &subject, true
-	return &trial
 }
 
 // withCapacities returns the Fleet with the allocatable amounts of one other cluster.

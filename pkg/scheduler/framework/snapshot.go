@@ -436,11 +436,20 @@ func (s *Snapshot) Candidates() Bitset {
 	return all
 }
 
-// WithPlacement returns a trial Snapshot with another Placement object.
-func (s *Snapshot) WithPlacement(pl *v1alpha1.Placement) *Snapshot {
+// Relaxed returns a trial Snapshot with the changed objects.
+func (s *Snapshot) Relaxed(change Relaxation) *Snapshot {
 	trial, subject := *s, *s.Subject
-	subject.Placement = pl
 	trial.Subject, trial.Trial = &subject, true
+	if change.Placement != nil {
+		subject.Placement = change.Placement
+	}
+	if change.Policy != nil {
+		subject.SelectionPolicies = []*berthv1alpha1.SelectionPolicy{change.Policy}
+	}
+	subject.Peers = slices.DeleteFunc(slices.Clone(subject.Peers), func(p Peer) bool { return slices.Contains(change.WithoutPeers, p.Name) })
+	if change.Cluster != nil {
+		return trial.WithCluster(change.Cluster)
+	}
 	return &trial
 }
 

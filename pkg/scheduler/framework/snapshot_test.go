@@ -26,7 +26,7 @@ func TestTrials(t *testing.T) {
 		Fleet: &Fleet{Clusters: clusters.Freeze(), Log: ChangeLog{Entries: []ClusterChange{{Index: 5}}}}, Subject: &Subject{Placement: &v1alpha1.Placement{}}, Sets: []*ClusterSet{set},
 	}
 	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
-	if trial := s.WithPlacement(pl); trial.Subject.Placement != pl || !trial.Trial || s.Subject.Placement == pl || s.Trial {
+	if trial := s.Relaxed(Relaxation{Placement: pl}); trial.Subject.Placement != pl || !trial.Trial || s.Subject.Placement == pl || s.Trial {
 		t.Errorf("trial %t of %v", trial.Trial, trial.Subject.Placement)
 	}
 	joins := clusterNamed("b", 1)

@@ -1,15 +1,17 @@
 package selection
 
-import "github.com/berth-dev/berth/api/v1alpha1"
+import (
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
 
 // Demand is the wanted and the allowed number of clusters, and of which kinds they are.
 type Demand struct {
 	// Number is the wanted number of clusters; negative means all that are available.
 	Number int
-	// Limit is the maximum number of clusters; negative means no limit. LimitBy names the quotas
-	// that set it.
-	Limit   int
-	LimitBy string
+	// Limit is the maximum number of clusters; negative means no limit.
+	Limit int
 	// Spread are the topology spread constraints, in their order.
 	Spread []v1alpha1.SpreadConstraintsTerm
 	// SpreadWeight is the weight of the Spread prioritizer, which scores the clusters again after
@@ -31,12 +33,8 @@ type Group struct {
 }
 
 // DemandOf returns the demand of a Placement under a limit, without the weight of Spread.
-func DemandOf(pl *v1alpha1.Placement, limit int, limitBy string) Demand {
-	d := Demand{Number: -1, Limit: limit, LimitBy: limitBy, Spread: pl.Spec.SpreadPolicy.SpreadConstraints}
-	if n := pl.Spec.NumberOfClusters; n != nil {
-		d.Number = int(*n)
-	}
-	return d
+func DemandOf(pl *v1alpha1.Placement, limit int) Demand {
+	return Demand{Number: int(ptr.Deref(pl.Spec.NumberOfClusters, -1)), Limit: limit, Spread: pl.Spec.SpreadPolicy.SpreadConstraints}
 }
 
 // Wanted returns the wanted number of clusters, given the number of available ones: those that the

@@ -85,8 +85,8 @@ func TestDemand(t *testing.T) {
 			pl := &v1alpha1.Placement{}
 			pl.Spec.NumberOfClusters = tc.number
 			pl.Spec.SpreadPolicy.SpreadConstraints = spreadOver(true, "zone")
-			d := DemandOf(pl, tc.limit, "root.a clusters 2")
-			if d.LimitBy != "root.a clusters 2" || len(d.Spread) != 1 {
+			d := DemandOf(pl, tc.limit)
+			if len(d.Spread) != 1 {
 				t.Errorf("demand %+v", d)
 			}
 			if got := d.count(tc.feasible); got != tc.wantCount {
