@@ -432,7 +432,7 @@ func (w *selectionWorld) compareUnmet(spec *berthv1alpha1.SelectionPolicySpec, c
 		}
 	}
 	for _, u := range a.Shortfall.Unmet {
-		got = append(got, fmt.Sprint(u.Group, " ", u.Missing))
+		got = append(got, fmt.Sprint(a.Demand.Groups[u.Group].Name, " ", u.Missing))
 	}
 	if !slices.Equal(want, got) {
 		w.fail("%s: unmet are %v, want %v", a.Snapshot.Subject.Key(), got, want)

@@ -142,25 +142,16 @@ func (r *Decision) tierOrGroup(i int) string {
 func (r *Decision) groupsText() string {
 	var parts []string
 	for _, unmet := range r.Shortfall.Unmet {
-		group := r.group(unmet.Group)
+		group := r.Demand.Groups[unmet.Group]
 		parts = append(parts, fmt.Sprintf("group %s has %d of at least %d clusters", group.Name, group.Min-unmet.Missing, group.Min))
 	}
 	if len(parts) > 0 && slices.ContainsFunc(r.Demand.Spread, func(c v1alpha1.SpreadConstraintsTerm) bool { return c.WhenUnsatisfiable == v1alpha1.DoNotSchedule }) {
 		parts[len(parts)-1] += " (under the spread, minima are filled in the order of the groups)"
 	}
 	for _, full := range r.Shortfall.Full {
-		parts = append(parts, fmt.Sprintf("group %s has its maximum of %d", full, r.group(full).Max))
+		parts = append(parts, fmt.Sprintf("group %s has its maximum of %d", r.Demand.Groups[full].Name, r.Demand.Groups[full].Max))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// group returns a group of the Demand by its name.
-func (r *Decision) group(name string) selection.Group {
-	return r.Demand.Groups[r.groupAt(name)]
-}
-
-func (r *Decision) groupAt(name string) int {
-	return slices.IndexFunc(r.Demand.Groups, func(g selection.Group) bool { return g.Name == name })
 }
 
 // SelectionStatus returns the status of a SelectionPolicy of the Placement after this decision.
@@ -232,19 +223,20 @@ func (r *Decision) unknownNames(policy *berthv1alpha1.SelectionPolicy) []string 
 func (r *Decision) unmetStatuses() []berthv1alpha1.UnmetGroup {
 	var all []berthv1alpha1.UnmetGroup
 	for _, unmet := range r.Shortfall.Unmet {
-		all = append(all, berthv1alpha1.UnmetGroup{Group: unmet.Group, Missing: int32(unmet.Missing), Relax: r.groupExcludedBy(r.groupAt(unmet.Group))})
+		all = append(all, berthv1alpha1.UnmetGroup{
+			Group: r.Demand.Groups[unmet.Group].Name, Missing: int32(unmet.Missing), Relax: r.groupExcludedBy(unmet.Group),
+		})
 	}
 	for _, full := range r.Shortfall.Full {
-		at := r.groupAt(full)
 		qualifying := 0
 		for i := range r.Feasible {
-			if r.selectionPolicy.groupOf(i) == at {
+			if r.selectionPolicy.groupOf(i) == full {
 				qualifying++
 			}
 		}
-		most := r.Demand.Groups[at].Max
-		missing := min(r.Shortfall.Missing, qualifying-most)
-		all = append(all, berthv1alpha1.UnmetGroup{Group: full, Missing: int32(missing), Relax: fmt.Sprintf("%d clusters of the group qualify; its maximum is %d", qualifying, most)})
+		group := r.Demand.Groups[full]
+		missing := min(r.Shortfall.Missing, qualifying-group.Max)
+		all = append(all, berthv1alpha1.UnmetGroup{Group: group.Name, Missing: int32(missing), Relax: fmt.Sprintf("%d clusters of the group qualify; its maximum is %d", qualifying, group.Max)})
 	}
 	return all
 }

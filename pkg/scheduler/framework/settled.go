@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"math"
+	"slices"
 )
 
 // Settled is what an attempt that changed nothing keeps, so that a later change of a cluster that
@@ -207,12 +208,7 @@ func (s *Settled) countsSurvive(fleet *SettledFleet) bool {
 }
 
 func (s *Settled) isCandidate(i int) bool {
-	for _, set := range s.Sets {
-		if set.Members.Has(i) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Sets, func(set *ClusterSet) bool { return set.Members.Has(i) })
 }
 
 // passes is the result of all filters; Excluded for a cluster that is no candidate.

@@ -69,15 +69,12 @@ type Shortfall struct {
 	BlockedBy, Lacking string
 	// Unmet are the groups with fewer clusters than their minimum, in order.
 	Unmet []Unmet
-	// Full are the groups whose maximum ended the selection although they have more candidates, in
-	// order.
-	Full []string
+	// Full are the positions of the groups whose maximum ended the selection although they have
+	// more candidates.
+	Full []int
 	// NoTierSufficient is true if no tier has its Min and the mode is not Overflow.
 	NoTierSufficient bool
 }
 
-// Unmet is a group and how many clusters it lacks.
-type Unmet struct {
-	Group   string
-	Missing int
-}
+// Unmet is the position of a group in the demand, and how many clusters it lacks.
+type Unmet struct{ Group, Missing int }

@@ -108,11 +108,11 @@ func (l *literal) shortfall() Shortfall {
 			}
 		}
 		if chosen < g.Min {
-			short.Unmet = append(short.Unmet, Unmet{g.Name, g.Min - chosen})
+			short.Unmet = append(short.Unmet, Unmet{at, g.Min - chosen})
 		}
 		permitted := l.d.Number != 0 && (l.d.Limit < 0 || len(l.chosen) < l.d.Limit || l.d.Number < 0 && l.available() == 0)
 		if permitted && (short.Missing > 0 || len(l.chosen) == 0) && left && g.Max >= 0 && chosen >= g.Max {
-			short.Full = append(short.Full, g.Name)
+			short.Full = append(short.Full, at)
 		}
 	}
 	short.NoTierSufficient = len(l.d.Tiers) > 0 && !l.d.Overflow

@@ -273,9 +273,9 @@ func (p *parts) count(group int) (changed bool) {
 // would permit more clusters without them.
 func (p *parts) describe(c *Candidates, short *Shortfall, few bool) {
 	short.NoTierSufficient = p.noneSufficient
-	for i, group := range p.groups {
+	for i := range p.groups {
 		if missing := p.missing(i); missing > 0 {
-			short.Unmet = append(short.Unmet, Unmet{Group: group.Name, Missing: missing})
+			short.Unmet = append(short.Unmet, Unmet{i, missing})
 		}
 	}
 	none := !slices.ContainsFunc(p.chosen, func(n int) bool { return n > 0 })
@@ -283,9 +283,9 @@ func (p *parts) describe(c *Candidates, short *Shortfall, few bool) {
 		return
 	}
 	sizes := p.sizes(c)
-	for i, group := range p.groups {
+	for i := range p.groups {
 		if p.room(i) == 0 && sizes[i] > p.chosen[i] {
-			short.Full = append(short.Full, group.Name)
+			short.Full = append(short.Full, i)
 		}
 	}
 }

@@ -267,9 +267,9 @@ func TestAddedCluster(t *testing.T) {
 		if len(d.Tiers) > 0 && (short.NoTierSufficient || d.Overflow || usedTier(members, chosen) != usedTier(after, with)) {
 			continue
 		}
-		for i, g := range d.Groups {
+		for i := range d.Groups {
 			unmet := func(s Shortfall) int {
-				at := slices.IndexFunc(s.Unmet, func(u Unmet) bool { return u.Group == g.Name })
+				at := slices.IndexFunc(s.Unmet, func(u Unmet) bool { return u.Group == i })
 				if at < 0 {
 					return 0
 				}
@@ -320,17 +320,17 @@ func TestTiersAndGroups(t *testing.T) {
 			demand: Demand{Number: 4, Groups: []Group{{"x", 1, -1}, {"y", 2, -1}}}, group: in(2, 5), want: []int{2, 5, 6, 0},
 		},
 		"at most the maximum": {
-			demand: Demand{Number: 3, Groups: []Group{{"x", 0, 2}}}, group: in(0), want: []int{0, 1}, wantShort: Shortfall{Missing: 1, Full: []string{"x"}},
+			demand: Demand{Number: 3, Groups: []Group{{"x", 0, 2}}}, group: in(0), want: []int{0, 1}, wantShort: Shortfall{Missing: 1, Full: []int{0}},
 		},
 		"all that the maxima permit": {
 			demand: Demand{Number: -1, Groups: []Group{{"x", 0, 1}, {"y", 1, 2}}}, group: in(1, 4), want: []int{4, 0, 1, 5},
 		},
 		"a minimum that cannot be met": {
-			demand: Demand{Number: 5, Groups: []Group{{"x", 3, -1}}}, group: in(6), want: []int{6, 7, 0, 1, 2}, wantShort: Shortfall{Unmet: []Unmet{{"x", 1}}},
+			demand: Demand{Number: 5, Groups: []Group{{"x", 3, -1}}}, group: in(6), want: []int{6, 7, 0, 1, 2}, wantShort: Shortfall{Unmet: []Unmet{{0, 1}}},
 		},
 		"a limit below the minima": {
 			demand: Demand{Number: 5, Limit: 2, Groups: []Group{{"x", 1, -1}, {"y", 2, -1}}}, group: in(2, 6), want: []int{2, 6},
-			wantShort: Shortfall{Missing: 3, Unmet: []Unmet{{"y", 1}}},
+			wantShort: Shortfall{Missing: 3, Unmet: []Unmet{{1, 1}}},
 		},
 		"all from the first sufficient tier": {
 			demand: Demand{Number: 4, Tiers: []Tier{{Name: "a", Min: 3}, {Name: "b", Min: 3}}}, tier: in(0, 2), want: []int{2, 3, 4, 5},
@@ -353,7 +353,7 @@ func TestTiersAndGroups(t *testing.T) {
 		},
 		"a minimum that a constraint blocks": {
 			demand: Demand{Number: 2, Groups: []Group{{"x", 2, -1}}, Spread: spreadOver(true, "zone")}, group: in(6), want: []int{6, 0},
-			wantShort: Shortfall{Unmet: []Unmet{{"x", 1}}},
+			wantShort: Shortfall{Unmet: []Unmet{{0, 1}}},
 		},
 		"domains of the used tier only": {
 			demand: Demand{Number: 3, Tiers: []Tier{{Name: "a", Min: 1}, {Name: "b", Min: 1}}, Spread: spreadOver(true, "zone")}, tier: in(0, 4), want: []int{0, 1, 2},
@@ -364,7 +364,7 @@ func TestTiersAndGroups(t *testing.T) {
 		},
 		"a maximum and a constraint": {
 			demand: Demand{Number: 4, Groups: []Group{{"x", 0, 1}}, Spread: spreadOver(true, "zone")}, group: in(4), want: []int{0, 4, 1},
-			wantShort: Shortfall{Missing: 1, BlockedBy: zone, Full: []string{"x"}},
+			wantShort: Shortfall{Missing: 1, BlockedBy: zone, Full: []int{0}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
