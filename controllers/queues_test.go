@@ -105,7 +105,7 @@ func newQueueSetting(t *testing.T) *queueSetting {
 	s := &queueSetting{cache: &queueCache{FakeInformers: informertest.FakeInformers{Scheme: scheme}, informerErrors: map[string]error{}}}
 	queues := admission.NewQueues(admission.QueuesOptions{
 		Published:  func(types.NamespacedName) (string, int, int) { return "", 0, 0 },
-		Recorded:   func(types.NamespacedName) string { return "" },
+		Recorded:   func(types.NamespacedName) (string, string) { return "", "" },
 		OnAffected: func(keys []types.NamespacedName) { s.affected = append(s.affected, keys...) },
 		Now:        func() time.Time { return fixture.Now },
 	})

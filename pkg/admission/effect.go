@@ -7,11 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/assignment"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
 )
@@ -38,10 +40,10 @@ func CheckQueuesFor(text []byte, userLabel string, hub Submitted) (warnings []st
 	queues := NewQueues(QueuesOptions{
 		UserLabel: userLabel, Now: time.Now, OnAffected: func([]types.NamespacedName) {},
 		Published: func(placement types.NamespacedName) (string, int, int) {
-			return published[placement].annotation, published[placement].clusters, published[placement].clusters
+			return "", published[placement].clusters, published[placement].clusters
 		},
-		// The controller wrote the pages.
-		Recorded: func(placement types.NamespacedName) string { return published[placement].annotation },
+		// The status, which only the controller writes, does not contradict it.
+		Recorded: func(placement types.NamespacedName) (string, string) { return published[placement].annotation, "" },
 	})
 	for _, namespace := range hub.Namespaces {
 		queues.Namespace(namespace.GetName(), namespace.GetAnnotations())
@@ -85,13 +87,20 @@ func (s Submitted) publishedQueues() map[types.NamespacedName]publishedQueue {
 			continue
 		}
 		p := published[key]
-		if p.annotation == "" {
+		if p.annotation == "" && !contradicts(pl.Status.Conditions, page.Annotations[v1alpha1.QueueAnnotation]) {
 			p.annotation = page.Annotations[v1alpha1.QueueAnnotation]
 		}
 		p.clusters += len(page.Status.Decisions)
 		published[key] = p
 	}
 	return published
+}
+
+// contradicts reports whether the conditions of a Placement, which only the controller writes, say
+// that it is in another queue than an annotation of its pages.
+func contradicts(conditions []metav1.Condition, annotation string) bool {
+	admitted := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionQueueAdmitted)
+	return admitted != nil && assignment.Contradicts(admitted.Reason, admitted.Message, annotation)
 }
 
 // WarnOfUnplaced returns a warning if a valid configuration has no queue for Placements without an

@@ -33,6 +33,9 @@ func TestCheckQueuesForAHub(t *testing.T) {
 	hub.Pages[0].OwnerReferences[0].UID = hub.Placements[0].UID
 	twice := inQueue.DeepCopy()
 	twice.Status.Decisions = append(twice.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: "c2"})
+	placed := hub.Placements[0].DeepCopy()
+	placed.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PlacementConditionQueueAdmitted, Reason: "Placed", Message: "queue root.default by rule fixed for user ann"}}
+	forged := Submitted{Placements: []*v1alpha1.Placement{placed}, Pages: hub.Pages}
 	wide := Submitted{Placements: hub.Placements[:1], Pages: []*v1alpha1.PlacementDecision{twice}}
 	for name, tc := range map[string]struct {
 		body         string
@@ -57,6 +60,9 @@ func TestCheckQueuesForAHub(t *testing.T) {
 		"a parent that has Placements": {
 			body: "queues: [{name: dev, queues: [{name: x}]}, {name: default}]\nplacementrules: [{name: fixed, value: root.default}]", hub: hub,
 			wantErr: "queue root.dev is a parent in the configuration, and only leaves hold Placements: Placements that would lose their queue: 1",
+		},
+		"a parent of which only a forged page says that it has Placements": {
+			body: "queues: [{name: dev, queues: [{name: x}]}, {name: default}]\nplacementrules: [{name: fixed, value: root.default}]", hub: forged,
 		},
 		"the tag of a Namespace": {
 			body: "queues: [{name: dev}]\nplacementrules: [{name: tag, value: namespace.parentqueue}]",

@@ -136,7 +136,18 @@ func (p placementReader) read(ctx context.Context, request *admissionv1.Admissio
 	if maps.Equal(object.Annotations, old.Annotations) && maps.Equal(object.Labels, old.Labels) {
 		return asked, object, nil // No input of a queue has changed.
 	}
+	var stored struct {
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(request.OldObject.Raw, &stored); err != nil {
+		return nil, nil, fmt.Errorf("reading the conditions of the object as stored: %w", err)
+	}
 	annotation := p.options.PublishedQueue(ctx, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, old.UID)
+	if contradicts(stored.Status.Conditions, annotation) {
+		annotation = "" // Another client wrote it.
+	}
 	tags := p.options.GuardedTags(annotation)
 	asked.Tags, asked.OldTags = tagsOf(object, tags), tagsOf(old, tags)
 	asked.Administers = func() bool { return p.options.Administers(annotation, by) }

@@ -98,6 +98,7 @@ func TestVerifier(t *testing.T) {
 		bare    = `{"metadata":{"name":"web"}}`
 		stamped = `{"metadata":{"name":"web","annotations":{"` + userInfo + `":"{\"user\":\"dave\",\"username\":\"dave\",\"groups\":[\"dev\"]}"}}}`
 		anns    = `{"metadata":{"name":"web","uid":"7","annotations":{"` + userInfo + `":"{\"user\":\"ann\"}"}}}`
+		placed  = `{"metadata":{"name":"web","uid":"7","annotations":{"` + userInfo + `":"{\"user\":\"ann\"}"}},"status":{"conditions":[{"type":"QueueAdmitted","reason":"Placed","message":"queue root.a by rule provided for user ann"}]}}`
 		annsInB = `{"metadata":{"name":"web","labels":{"queue":"root.b"},"annotations":{"` + userInfo + `":"{\"user\":\"ann\"}"}}}`
 		annsWeb = `{"metadata":{"name":"web","labels":{"Team":"web"},"annotations":{"` + userInfo + `":"{\"user\":\"ann\"}","team":"db"}}}`
 		annsTag = `{"metadata":{"name":"web","labels":{"other":"x"},"annotations":{"` + userInfo + `":"{\"user\":\"ann\"}","team":"web"}}}`
@@ -118,6 +119,7 @@ func TestVerifier(t *testing.T) {
 		"added":                               {operation: admissionv1.Update, object: stamped, old: bare, wantDenied: "not allowed to set user annotation"},
 		"label added":                         {operation: admissionv1.Update, object: asEve, old: bare, wantDenied: "label"},
 		"queue of another's":                  {operation: admissionv1.Update, object: annsInB, old: anns, wantDenied: "requested queue", wantAsked: true},
+		"queue of another's, page forged":     {operation: admissionv1.Update, object: annsInB, old: placed, wantDenied: "requested queue"},
 		"tag of another's":                    {operation: admissionv1.Update, object: annsTag, old: anns, wantDenied: `may not change tag team, which queue rules read, from "" to "web"`, wantAsked: true},
 		"tag of another's, hidden by a label": {operation: admissionv1.Update, object: annsWeb, old: annsTag},
 		"too large":                           {operation: admissionv1.Create, object: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`, wantDenied: "at most 458752"},

@@ -35,12 +35,12 @@ type Queues struct {
 type QueuesOptions struct {
 	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
-	// Published returns the queue on the pages that a Placement (same UID) controls, how many
-	// clusters are published, and how many of these are left after a change in progress.
+	// Published returns the queue annotation that this process published last, how many clusters
+	// are published, and how many of these are left after a change in progress.
 	Published func(types.NamespacedName) (queue string, clusters, kept int)
-	// Recorded returns the queue in a Placement's last PlacementChange, which only the controller
-	// writes.
-	Recorded func(types.NamespacedName) (queue string)
+	// Recorded returns the queue annotation in a Placement's last PlacementChange, and that of the
+	// pages that the Placement (same UID) controls.
+	Recorded func(types.NamespacedName) (inRecord, onPages string)
 	// OnAffected is called with the Placements that must be decided again.
 	OnAffected func([]types.NamespacedName)
 	Now        func() time.Time
@@ -54,7 +54,7 @@ func NewQueues(o QueuesOptions) *Queues {
 	q.assignments = assignment.New(assignment.Options{
 		UserLabel: o.UserLabel, Now: o.Now,
 		Published: func(key assignment.Key) (string, int, int) { return o.Published(types.NamespacedName(key)) },
-		Recorded:  func(key assignment.Key) string { return o.Recorded(types.NamespacedName(key)) },
+		Recorded:  func(key assignment.Key) (string, string) { return o.Recorded(types.NamespacedName(key)) },
 		OnAffected: func(keys []assignment.Key) {
 			affected := make([]types.NamespacedName, len(keys))
 			for i, key := range keys {

@@ -47,6 +47,9 @@ type Grouping struct {
 	Queue string
 	// Revision is the revision of the change for written pages; 0 leaves it unchanged.
 	Revision int64
+	// Edited reports whether another writer edited a page, which is then written again; nil for
+	// none.
+	Edited func(*v1alpha1.PlacementDecision) bool
 	// onePage puts every page in a group of its own.
 	onePage bool
 }

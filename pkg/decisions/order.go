@@ -43,7 +43,7 @@ func newSequence(l *layout) *sequence {
 			s.toDelete = append(s.toDelete, d)
 			continue
 		}
-		d.metadataCurrent = d.current != nil && l.finalPage(d).hasMetadata(l.placement)
+		d.metadataCurrent = d.current != nil && l.finalPage(d).hasMetadata(l.placement) && (l.grouping.Edited == nil || !l.grouping.Edited(d.current))
 		d.toRemove = l.removals(d)
 		if len(d.added) > 0 || !d.visible {
 			adding = append(adding, d)

@@ -37,6 +37,11 @@ func (inv *Inventory) readLast(p *placement) *framework.Published {
 	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
 	last := framework.PublishedOn(own)
 	last.Revision = history.PageRevision(own)
+	if inv.options.Follows {
+		last.Queue = queueOn(inv.subject(p))
+	} else if p.last != nil {
+		last.Queue = p.last.Queue
+	}
 	last.SinceStart = (inv.started || inv.starting) && !p.delegated && !inv.options.Follows
 	// Other writers may have decided meanwhile.
 	if !p.delegated && !decidedByOCM(own) {
@@ -211,7 +216,9 @@ func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 			return // Nothing was published yet.
 		}
 		last := framework.PublishedOn(subject.OwnPages())
-		last.Revision = revision
+		if last.Revision = revision; subject.Last != nil {
+			last.Queue = subject.Last.Queue
+		}
 		inv.dispatch(Input{Kind: InputPublished, Placement: p.key, Published: last}, e)
 	})
 	inv.published(subject.Key())

@@ -172,13 +172,13 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, e *event) {
 	if old != nil && earlier(object, old.object) {
 		return
 	}
-	inv.addPage(old, object)
 	inv.addEdit(old, object)
 	if old != nil && samePage(old.object, object) {
 		old.object = object
 		inv.pagesChanged(old.owner)
 		return
 	}
+	inv.addObject(object)
 	if old != nil {
 		inv.removePage(old, e)
 	}
@@ -227,15 +227,6 @@ func (inv *Inventory) countPages(owner Key, n int32) {
 	}
 }
 
-// addPage adds the input of a changed page. The revision counts, because it is read after a
-// restart.
-func (inv *Inventory) addPage(old *page, object *v1alpha1.PlacementDecision) {
-	const revision = berthv1alpha1.RevisionAnnotation
-	if old == nil || !samePage(old.object, object) || old.object.Annotations[revision] != object.Annotations[revision] {
-		inv.addObject(object)
-	}
-}
-
 // setTaken records that a page has a name that a Placement cannot use for its own page, or that the
 // name is free again.
 func (inv *Inventory) setTaken(p *page, taken bool) {
@@ -265,10 +256,8 @@ func (inv *Inventory) removePage(p *page, e *event) {
 	}
 }
 
-// Published returns the queue annotation of a Placement's pages, empty without one, and how many
-// clusters Berth published last; until that is known, how many the pages list. kept are fewer if a
-// change in progress ends with fewer. Only pages that this Placement (same UID) controls count,
-// because any user who can write pages can write other ones.
+// Published returns the queue annotation that Berth published last since the start, empty if none,
+// and how many clusters it published last. kept are fewer if a change in progress ends with fewer.
 func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -276,28 +265,15 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int
 	if p == nil {
 		return "", 0, 0
 	}
-	if inv.started {
-		inv.loadLast(p)
+	if inv.loadLast(p); p.last == nil {
+		return "", 0, 0
 	}
-	listed, own := p.claim.listed, inv.pages.byPlacement[placement]
-	for _, object := range inv.subject(p).OwnPages() {
-		if !p.object.Controls(object) {
-			continue
-		}
-		if queue == "" {
-			queue = object.Annotations[v1alpha1.QueueAnnotation]
-		}
-		if p.last == nil {
-			for _, i := range own[object.Name].indexes {
-				listed = listed.Set(i)
-			}
-		}
-	}
+	listed := p.claim.listed
 	kept = listed.Len()
 	if p.claim.progressing {
 		kept = min(kept, listed.Clone().Or(p.claim.target).Without(p.claim.leaving).Len())
 	}
-	return queue, listed.Len(), kept
+	return p.last.Queue, listed.Len(), kept
 }
 
 // dropSubject drops the cached Subject, so that the next Snapshot reads the Placement's pages
@@ -338,8 +314,11 @@ func versionOf(o metav1.Object) (uint64, bool) {
 	return version, err == nil
 }
 
-// samePage ignores the fields that Berth does not read.
-func samePage(a, b *v1alpha1.PlacementDecision) bool { return a.UID == b.UID && sameContent(a, b) }
+// samePage ignores the fields that Berth does not read. The revision is read after a restart.
+func samePage(a, b *v1alpha1.PlacementDecision) bool {
+	const revision = berthv1alpha1.RevisionAnnotation
+	return a.UID == b.UID && a.Annotations[revision] == b.Annotations[revision] && sameContent(a, b)
+}
 
 func sameContent(a, b *v1alpha1.PlacementDecision) bool {
 	return maps.Equal(a.Labels, b.Labels) &&

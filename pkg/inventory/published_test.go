@@ -27,8 +27,9 @@ func quoting(name, queue string, clusters ...string) *v1alpha1.PlacementDecision
 	return page
 }
 
-// TestPublishedQueue: only the pages that the Placement controls give its queue and cluster count.
-func TestPublishedQueue(t *testing.T) {
+// TestQueueOnPages: only the pages that the Placement controls give the queue that an earlier
+// process published, and only pages of the Placement count.
+func TestQueueOnPages(t *testing.T) {
 	foreign := quoting("plain-decision-0", "root.foreign", "x")
 	foreign.OwnerReferences[0].UID = "another"
 	unlabelled := quoting("plain-decision-3", "root.unlabelled", "y")
@@ -56,7 +57,9 @@ func TestPublishedQueue(t *testing.T) {
 			for _, page := range tc.pages {
 				inv.Update(page)
 			}
-			queue, clusters, kept := inv.Published(inventory.Key{Namespace: "n", Name: tc.placement})
+			key := inventory.Key{Namespace: "n", Name: tc.placement}
+			_, queue := inv.RecordedQueue(key)
+			_, clusters, kept := inv.Published(key)
 			if queue != tc.wantQueue || clusters != tc.wantClusters || kept != clusters {
 				t.Errorf("got %q and %d clusters, want %q and %d", queue, clusters, tc.wantQueue, tc.wantClusters)
 			}
@@ -151,7 +154,7 @@ func TestRecordedQueue(t *testing.T) {
 			for _, r := range tc.records {
 				inv.Update(r)
 			}
-			if got := inv.RecordedQueue(inventory.Key{Namespace: "n", Name: tc.placement}); got != tc.want {
+			if got, _ := inv.RecordedQueue(inventory.Key{Namespace: "n", Name: tc.placement}); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -244,16 +247,17 @@ func TestDeletedSet(t *testing.T) {
 	}
 }
 
-// TestPublishedClusters: an edit of a page by another writer does not raise the number of clusters
-// that a lower quota leaves a Placement.
-func TestPublishedClusters(t *testing.T) {
-	inv := inventory.New(inventory.Options{})
-	inv.Update(fixture.Placement("n", "plain").Obj())
-	inv.Update(quoting("plain-decision-1", "root.a", "a"))
-	key := inventory.Key{Namespace: "n", Name: "plain"}
-	inv.SetPublished(inv.Subject(key), &framework.Published{Names: []string{"a"}})
-	inv.Update(quoting("plain-decision-1", "root.a", "a", "b"))
-	if queue, clusters, _ := inv.Published(key); queue != "root.a" || clusters != 1 {
-		t.Errorf("got %q and %d clusters", queue, clusters)
+// TestPublishedBeforeAnEdit: an edit of a page by another writer changes neither the queue in which
+// a Placement has its clusters, nor their number that a lower quota leaves it.
+func TestPublishedBeforeAnEdit(t *testing.T) {
+	for _, queue := range []string{"root.b", ""} {
+		inv := inventory.New(inventory.Options{})
+		inv.Update(fixture.Placement("n", "plain").Obj())
+		inv.Update(quoting("plain-decision-1", "root.a", "a"))
+		inv.SetPublished(inv.Subject(plainKey), &framework.Published{Names: []string{"a"}, Queue: "root.a"})
+		inv.Update(quoting("plain-decision-1", queue, "a", "b"))
+		if queue, clusters, _ := inv.Published(plainKey); queue != "root.a" || clusters != 1 {
+			t.Errorf("got %q and %d clusters", queue, clusters)
+		}
 	}
 }

@@ -193,15 +193,31 @@ func (inv *Inventory) RecordsToCount() []*berthv1alpha1.PlacementChange {
 	return all
 }
 
-// RecordedQueue returns spec.queue of the newest Published record of a Placement; empty if there is
-// none. Only the controller writes records.
-func (inv *Inventory) RecordedQueue(key Key) string {
-	return read(inv, key, func(p *placement) string {
-		if newest := inv.historyOf(p).Newest(berthv1alpha1.PhasePublished); newest != nil {
-			return newest.Spec.Queue
+// RecordedQueue returns spec.queue of the newest Published record of a Placement, which only the
+// controller writes, and the queue annotation of its pages, which others can write: of those that
+// this Placement (same UID) controls. Each is empty if there is none.
+func (inv *Inventory) RecordedQueue(key Key) (inRecord, onPages string) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[key]
+	if p == nil {
+		return "", ""
+	}
+	if newest := inv.historyOf(p).Newest(berthv1alpha1.PhasePublished); newest != nil {
+		inRecord = newest.Spec.Queue
+	}
+	return inRecord, queueOn(inv.subject(p))
+}
+
+// queueOn returns the queue annotation of the first page that the Placement controls; empty without
+// one.
+func queueOn(subject *framework.Subject) string {
+	for _, page := range subject.OwnPages() {
+		if queue := page.Annotations[v1alpha1.QueueAnnotation]; queue != "" && subject.Placement.Controls(page) {
+			return queue
 		}
-		return ""
-	})
+	}
+	return ""
 }
 
 // historyOf returns the records of this Placement (same UID), sorted by revision.

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -318,6 +319,9 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	due := decisions.ScoresDue(subject.Placement, proposal.LastScores, snapshot.Now)
 	if q := snapshot.Queue; q != nil {
 		answer.Queue = q.Annotation
+	}
+	if last := subject.Last; last != nil {
+		answer.Edited, answer.Queue = last.IsEdited, cmp.Or(answer.Queue, last.Queue)
 	}
 	answer.Compact = subject.Edited()
 	answer.DeferScores = snapshot.Now.Before(due) && proposal.Kind != framework.Republication

@@ -26,7 +26,10 @@ func (a *Attempt) published() *framework.Published {
 	next := &framework.Published{
 		Names: p.Clusters, Digest: p.Digest, Scores: before.Scores,
 		Generation: before.Generation, Profile: before.Profile, ScoresAt: before.ScoresAt, Revision: max(before.Revision, p.Revision),
-		SinceStart: before.SinceStart,
+		SinceStart: before.SinceStart, Queue: before.Queue,
+	}
+	if q := a.Snapshot.Queue; q != nil && q.Annotation != "" {
+		next.Queue = q.Annotation
 	}
 	if a.ScoresWritten() {
 		next.ScoresAt = a.Snapshot.Now

@@ -46,9 +46,15 @@ func Listed(pages []*v1alpha1.PlacementDecision) (names []string, scores map[str
 func (d *Published) Damaged(subject *Subject) bool {
 	pages := subject.OwnPages()
 	return len(pages) == 0 || len(pages) != len(d.Pages) || slices.ContainsFunc(pages, func(page *v1alpha1.PlacementDecision) bool {
-		hash, known := d.Pages[page.Name]
-		return !known || hash != ContentHash(page)
+		_, known := d.Pages[page.Name]
+		return !known || d.IsEdited(page)
 	})
+}
+
+// IsEdited reports whether a page is known to differ from the one that was published last.
+func (d *Published) IsEdited(page *v1alpha1.PlacementDecision) bool {
+	hash, known := d.Pages[page.Name]
+	return known && hash != ContentHash(page)
 }
 
 // Edited reports whether the spec was edited since it was published last, as far as is known.
@@ -100,9 +106,9 @@ func SaysUndecided(satisfied *metav1.Condition) bool {
 
 var contentSeed = maphash.MakeSeed()
 
-// ContentHash hashes what consumers and the garbage collector read of a page. The controller's UID
-// is not included, because Placements compare only pages that no other object controls. The random
-// seed prevents users from constructing another page with the same hash.
+// ContentHash hashes what consumers, the garbage collector and Berth read of a page. The UID of the
+// controller is not included, because Placements compare only pages that no other object controls.
+// The random seed prevents users from constructing another page with the same hash.
 func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 	var h maphash.Hash
 	h.SetSeed(contentSeed)
@@ -117,6 +123,8 @@ func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 		field(value)
 		field(strconv.FormatBool(there))
 	}
+	field(page.Annotations[v1alpha1.QueueAnnotation])
+	field(page.Annotations[berthv1alpha1.RevisionAnnotation])
 	owner := ""
 	if c := metav1.GetControllerOfNoCopy(page); c != nil {
 		blocks := c.BlockOwnerDeletion != nil && *c.BlockOwnerDeletion

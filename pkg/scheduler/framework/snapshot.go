@@ -108,6 +108,9 @@ type Published struct {
 	ScoresAt time.Time
 	// Revision is that of the last published change; 0 if unknown.
 	Revision int64
+	// Queue is the queue annotation that this process published last, not what other writers left
+	// on the pages; empty if it has published none.
+	Queue string
 	// FromPages is true while the decision is read from pages and records, after a restart. It may
 	// differ from the decision that was published.
 	FromPages bool

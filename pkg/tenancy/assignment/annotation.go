@@ -58,6 +58,20 @@ func (r annotation) unknownMessage() string {
 	return tenancy.Messagef("queue %s drains since before the controller started, so its cluster sets and quotas are unknown: the published decision stays; configure %s again, or request another queue", r.Queue, r.Configured)
 }
 
+// Contradicts reports whether the reason and message of an Admission are of another queue than an
+// Annotation, or of another user's Placement. Other reasons than Placed and QueueDraining
+// contradict no Annotation.
+func Contradicts(reason, message, stored string) bool {
+	r, _ := parseAnnotation(stored)
+	switch reason {
+	case ReasonPlaced:
+		return message != r.placedMessage()
+	case ReasonQueueDraining:
+		return message != r.drainingMessage() && message != r.unknownMessage()
+	}
+	return false
+}
+
 // bounded cuts an input that is longer than any queue name, because no rule can make a queue of it.
 func bounded(input string) string {
 	if len(input) > tenancy.MaxQueueLength {

@@ -57,13 +57,13 @@ func (a *Assignments) assignPending() (affected []Key) {
 // not admitted, and its published decision stays.
 func (a *Assignments) keepsQueue(s *placement) bool {
 	who, err := identity.Read(s.Annotations, s.Labels, a.options.UserLabel)
-	if err == nil && s.app == nil {
+	if err == nil && !s.restored {
 		a.restore(s, who)
 	}
 	if s.app == nil {
 		return false
 	}
-	if err != nil || !a.unchanged(s, who) || !a.maySubmit(s, who) {
+	if err != nil || !a.unchanged(s, s.annotation, who) || !a.maySubmit(s, who) {
 		if !s.admitted && s.app.Clusters == 0 { // it has no published clusters
 			a.removeMember(s)
 		}
@@ -101,13 +101,13 @@ func (a *Assignments) retryAfter(s *placement) time.Duration {
 	return max(s.retry.Sub(a.options.Now()), time.Second)
 }
 
-// unchanged is true if the inputs of a Placement are those in its annotation.
-func (a *Assignments) unchanged(s *placement, who identity.Identity) bool {
-	if s.annotation.User != bounded(who.User) || !strings.EqualFold(s.annotation.Requested, bounded(tenancy.RequestedQueue(s.Annotations, s.Labels))) {
+// unchanged is true if the inputs of a Placement are those in an annotation.
+func (a *Assignments) unchanged(s *placement, r annotation, who identity.Identity) bool {
+	if r.User != bounded(who.User) || !strings.EqualFold(r.Requested, bounded(tenancy.RequestedQueue(s.Annotations, s.Labels))) {
 		return false
 	}
 	tags := a.tags(s)
-	for tag, value := range s.annotation.Tags {
+	for tag, value := range r.Tags {
 		if bounded(tags[tag]) != value {
 			return false
 		}
@@ -115,29 +115,34 @@ func (a *Assignments) unchanged(s *placement, who identity.Identity) bool {
 	return true
 }
 
-// restore reads the annotation of the published pages, or of the record of the last change if the
-// pages have none that is valid. It ignores one with a queue to which the submitter may not submit,
-// because other users may have written it.
+// restore reads the queue that an earlier process published, once: later pages may have what other
+// users wrote. The record of the last change counts; the pages do if there is none, or if inputs
+// have changed since, because a move that changes no cluster has no record. A queue to which the
+// submitter may not submit is ignored.
 func (a *Assignments) restore(s *placement, who identity.Identity) {
-	stored, clusters, _ := a.options.Published(s.Key)
-	r, ok := parseAnnotation(stored)
-	recorded, inRecord := parseAnnotation(a.options.Recorded(s.Key))
-	if !ok {
-		r, ok = recorded, inRecord
+	s.restored = true
+	_, clusters, _ := a.options.Published(s.Key)
+	inRecord, onPages := a.options.Recorded(s.Key)
+	recorded, ok := parseAnnotation(inRecord)
+	r := recorded
+	if page, legal := parseAnnotation(onPages); legal && (!ok || !a.unchanged(s, recorded, who) && a.unchanged(s, page, who)) {
+		r, ok = page, true
 	}
 	if !ok || r.User != bounded(who.User) {
 		return
 	}
-	s.confirmed = inRecord && recorded.Queue == r.Queue && recorded.User == r.User
+	s.confirmed = recorded.Queue == r.Queue && recorded.User == r.User
 	if !s.confirmed && a.config.Tree.Queue(r.Configured) == nil {
 		r.Configured = "" // Only the unconfirmed annotation says that it was configured.
 	}
-	s.annotation = r
-	if a.maySubmit(s, who) {
-		groups, _ := a.groupsOf(s, who)
-		s.app = &tenancy.Application{Namespace: s.Namespace, Name: s.Name, Queue: r.Queue, User: who.User, Groups: groups, Clusters: int64(clusters)}
-		a.members.Add(*s.app)
+	s.annotation, s.before = r, r.Queue
+	if !a.maySubmit(s, who) {
+		s.restored = s.retry.IsZero() // Else the groups of the submitter are not known yet.
+		return
 	}
+	groups, _ := a.groupsOf(s, who)
+	s.app = &tenancy.Application{Namespace: s.Namespace, Name: s.Name, Queue: r.Queue, User: who.User, Groups: groups, Clusters: int64(clusters)}
+	a.members.Add(*s.app)
 }
 
 // maySubmit is true if the current access lists permit the submitter to submit to the queue of the

@@ -90,12 +90,13 @@ type Assignments struct {
 type Options struct {
 	// UserLabel is the key of the label that names a user; default DefaultUserLabel.
 	UserLabel string
-	// Published returns the queue annotation of the pages that a Placement (same UID) controls, how
-	// many clusters are published, and how many of these are left after a change in progress.
+	// Published returns the Annotation that this process published last, empty if none, how many
+	// clusters are published, and how many of these are left after a change in progress.
 	Published func(Key) (annotation string, clusters, kept int)
-	// Recorded returns the same text from a Placement's last PlacementChange; empty if there is
-	// none. Only the controller writes it, so it confirms the result of Published.
-	Recorded func(Key) string
+	// Recorded returns the Annotation in a Placement's last PlacementChange, which only the
+	// controller writes, and that of the pages that the Placement (same UID) controls, which other
+	// users can write. Each is empty if there is none.
+	Recorded func(Key) (inRecord, onPages string)
 	// OnAffected is called for Placements whose Admission may have changed, without a lock held.
 	OnAffected func([]Key)
 	Now        func() time.Time
@@ -114,9 +115,12 @@ type placement struct {
 	confirmed bool
 	// unauthorized is true if the submitter may not submit to the queue of the annotation.
 	unauthorized bool
-	admission    Admission // why it is not admitted
-	room         int64     // the clusters that quotas left for it when it was admitted last
-	retry        time.Time // when to check it again although no input changed
+	// restored is true if the queue that an earlier process published was read; before is its name.
+	restored  bool
+	before    string
+	admission Admission // why it is not admitted
+	room      int64     // the clusters that quotas left for it when it was admitted last
+	retry     time.Time // when to check it again although no input changed
 }
 
 // New returns Assignments without a configuration, which admit no Placement.
@@ -371,8 +375,12 @@ func (a *Assignments) admissionIn(s *placement, wanted int, free tenancy.Remaini
 	v.RetryAfter = a.retryAfter(s)
 	v.Sets, v.Restricted = a.config.Tree.ClusterSets(a.members, s.app.Queue)
 	if free.Clusters < tenancy.Unlimited {
-		stored, _, kept := a.options.Published(s.Key)
-		if r, ok := parseAnnotation(stored); ok && r.Queue != s.app.Queue {
+		published, _, kept := a.options.Published(s.Key)
+		queue := s.before
+		if r, ok := parseAnnotation(published); ok {
+			queue = r.Queue
+		}
+		if queue != "" && queue != s.app.Queue {
 			kept = 0 // clusters that it got in another queue do not count here
 		}
 		// A lowered quota removes no published clusters.

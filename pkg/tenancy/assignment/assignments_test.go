@@ -31,7 +31,9 @@ type testQueues struct {
 	// leaving is how many clusters a change in progress removes.
 	leaving map[string]int
 	// recorded is what the changes of Placements recorded of their queues.
-	recorded   map[string]string
+	recorded map[string]string
+	// published is what this controller published of their queues.
+	published  map[string]string
 	affected   map[string]bool
 	admissions map[string]assignment.Admission
 }
@@ -55,13 +57,13 @@ func newTestQueues(config string) *testQueues {
 
 // startController starts a controller without any objects.
 func (d *testQueues) startController() {
-	d.affected, d.admissions = map[string]bool{}, map[string]assignment.Admission{}
+	d.published, d.affected, d.admissions = map[string]string{}, map[string]bool{}, map[string]assignment.Admission{}
 	d.admission = assignment.New(assignment.Options{
 		Published: func(key assignment.Key) (string, int, int) {
 			p := d.pages[key.Name]
-			return p.record, p.clusters, p.clusters - d.leaving[key.Name]
+			return d.published[key.Name], p.clusters, p.clusters - d.leaving[key.Name]
 		},
-		Recorded: func(key assignment.Key) string { return d.recorded[key.Name] },
+		Recorded: func(key assignment.Key) (string, string) { return d.recorded[key.Name], d.pages[key.Name].record },
 		OnAffected: func(keys []assignment.Key) {
 			for _, key := range keys {
 				d.affected[key.Name] = true
@@ -152,6 +154,7 @@ func (d *testQueues) remove(name string) {
 	delete(d.pages, name)
 	delete(d.admissions, name)
 	delete(d.recorded, name)
+	delete(d.published, name)
 	d.admission.Withdraw(assignment.Key{Namespace: "ns", Name: name})
 	d.decideAffected()
 }
@@ -184,7 +187,7 @@ func (d *testQueues) decide(p *placement) {
 		}
 	}
 	d.admission.SetClusters(p.Key, max(clusters, d.pages[p.Name].clusters))
-	d.pages[p.Name] = page{v.Annotation, clusters}
+	d.pages[p.Name], d.published[p.Name] = page{v.Annotation, clusters}, v.Annotation
 	d.admission.SetClusters(p.Key, clusters)
 }
 

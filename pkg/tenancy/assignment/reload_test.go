@@ -30,7 +30,7 @@ func TestReloadCases(t *testing.T) {
 	for _, tc := range all.Reload {
 		t.Run(tc.ID, func(t *testing.T) {
 			admission := assignment.New(assignment.Options{
-				Published: func(assignment.Key) (string, int, int) { return "", 0, 0 }, Recorded: func(assignment.Key) string { return "" }, OnAffected: func([]assignment.Key) {}, Now: time.Now,
+				Published: func(assignment.Key) (string, int, int) { return "", 0, 0 }, Recorded: func(assignment.Key) (string, string) { return "", "" }, OnAffected: func([]assignment.Key) {}, Now: time.Now,
 			})
 			refused := false
 			for _, text := range tc.Configs {
@@ -58,7 +58,7 @@ func TestReloadCases(t *testing.T) {
 // Placement keeps its queue, and only a later attempt can find out that it may not.
 func TestAdmittedPlacementIsCheckedAgain(t *testing.T) {
 	a := assignment.New(assignment.Options{
-		Published: func(assignment.Key) (string, int, int) { return "", 0, 0 }, Recorded: func(assignment.Key) string { return "" },
+		Published: func(assignment.Key) (string, int, int) { return "", 0, 0 }, Recorded: func(assignment.Key) (string, string) { return "", "" },
 		OnAffected: func([]assignment.Key) {}, Now: func() time.Time { return fixture.Now },
 	})
 	configure := func(resolver string) {

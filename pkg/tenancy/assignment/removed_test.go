@@ -240,3 +240,83 @@ func TestQueueSurvivesItsLostAnnotation(t *testing.T) {
 		})
 	}
 }
+
+// TestForgedQueueOnPages: whatever queue another client writes on the pages of a Placement, now or
+// while no controller runs, the Placement stays in its queue and keeps its clusters, also those
+// beyond a quota that was lowered since.
+func TestForgedQueueOnPages(t *testing.T) {
+	for name, forged := range map[string]string{
+		"another queue of the user": `{"queue":"root.b","rule":"provided","user":"ann","requested":"root.a","configured":"root.b"}`,
+		"other inputs":              `{"queue":"root.a","rule":"provided","user":"ann","requested":"root.b","configured":"root.a"}`,
+		"a queue that drains":       `{"queue":"root.a.x","rule":"provided","user":"ann","requested":"root.a","configured":"root.a.x"}`,
+		"another user":              `{"queue":"root.b","rule":"provided","user":"bob","requested":"root.a","configured":"root.b"}`,
+		"no queue":                  "",
+	} {
+		for when, restarts := range map[string]bool{"while a controller runs": false, "while none runs": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				d := newTestQueues(fixture.Partition("queues: [{name: a, resources: {max: {clusters: 3}}}, {name: b}]"))
+				d.add("p", "ann", "root.a", 3)
+				if err := d.configure(fixture.Partition("queues: [{name: a, resources: {max: {clusters: 1}}}, {name: b}]")); err != nil {
+					t.Fatal(err)
+				}
+				d.pages["p"] = page{forged, 3}
+				if restarts {
+					d.restart(rand.New(rand.NewPCG(1, 1)))
+				}
+				d.edit("p", labelled("any", "thing"))
+				if got := d.state()["p"]; got != "Placed root.a 3" {
+					t.Error(got)
+				}
+			})
+		}
+	}
+}
+
+// TestForgedQueueOfARejectedPlacement: a page gives no queue to a Placement that no rule places.
+func TestForgedQueueOfARejectedPlacement(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: tag, value: team}]"))
+	d.add("p", "ann", "", 3)
+	d.pages["p"] = page{`{"queue":"root.b","rule":"tag","user":"ann","tags":{"team":""},"configured":"root.b"}`, 0}
+	d.edit("p", labelled("any", "thing"))
+	if got := d.admissions["p"]; !got.Rejected {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestMoveWithoutARecord: a Placement that moved without a change of its clusters, which has no
+// record, stays after a restart where its pages say.
+func TestMoveWithoutARecord(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a}, {name: b}]"))
+	d.add("p", "ann", "root.a", 3)
+	recorded := d.recorded["p"]
+	d.edit("p", labelled("queue", "root.b"))
+	d.recorded["p"] = recorded
+	d.config = fixture.Partition("queues: [{name: a}, {name: b, resources: {max: {clusters: 1}}}]\nplacementrules: [{name: fixed, value: root.a}]")
+	d.restart(rand.New(rand.NewPCG(1, 1)))
+	if got := d.state()["p"]; got != "Placed root.b 3" {
+		t.Error(got)
+	}
+}
+
+// TestContradicts: what the status says of the queue of a Placement, in each state of the queue, is
+// what its annotation says, and not what that of another queue says.
+func TestContradicts(t *testing.T) {
+	before, after := fixture.Partition("queues: [{name: a}, {name: b}]"), fixture.Partition("queues: [{name: b}]")
+	d := newTestQueues(before)
+	d.add("p", "ann", "root.a", 1)
+	d.add("q", "ann", "root.b", 1)
+	check := func(reason string) {
+		t.Helper()
+		v := d.admissions["p"]
+		if own, other := d.pages["p"].record, d.pages["q"].record; v.Reason != reason || assignment.Contradicts(v.Reason, v.Message, own) || !assignment.Contradicts(v.Reason, v.Message, other) {
+			t.Errorf("%+v, %s, %s", v, own, other)
+		}
+	}
+	check(assignment.ReasonPlaced)
+	if err := d.configure(after); err != nil {
+		t.Fatal(err)
+	}
+	check(assignment.ReasonQueueDraining)
+	d.restart(rand.New(rand.NewPCG(1, 1)))
+	check(assignment.ReasonQueueDraining)
+}
