@@ -17,9 +17,10 @@ type claim struct {
 	listed framework.Bitset
 	// writing are other clusters that are being published, each acquired in the table of names.
 	writing framework.Bitset
-	// unlabelled are clusters on pages without label of which the Placement is the controller. As
-	// in Open Cluster Management each counts as a decision, of which the Placement does not know.
-	unlabelled framework.Bitset
+	// unlabelled counts how often pages without label, of which the Placement is the controller,
+	// list each cluster. As in Open Cluster Management such a cluster counts as a decision, of which
+	// the Placement does not know.
+	unlabelled map[int]int32
 	// written are clusters on pages that Berth writes or wrote, each acquired in the table of
 	// names. The Placement has them until the whole decision is published, or a page was read that
 	// does not list them, because the response of a write can be lost. They are known only if
@@ -97,19 +98,23 @@ func (inv *Inventory) setWriting(p *placement, clusters []string) {
 	inv.claimChanged(p)
 }
 
-// countInstead replaces one of the sets that count as decisions, listed, writing or unlabelled. A
-// cluster in several of them counts once.
+// counts reports whether a cluster counts as a decision of the Placement.
+func (c *claim) counts(i int) bool {
+	return c.listed.Has(i) || c.writing.Has(i) || c.unlabelled[i] > 0
+}
+
+// countInstead replaces one of the sets that count as decisions, listed or writing. A cluster that
+// counts for several reasons counts once.
 func (inv *Inventory) countInstead(c *claim, set *framework.Bitset, next framework.Bitset) {
 	before := *set
 	*set = nil
-	counts := func(i int) bool { return c.listed.Has(i) || c.writing.Has(i) || c.unlabelled.Has(i) }
 	for i := range before.All {
-		if !next.Has(i) && !counts(i) {
+		if !next.Has(i) && !c.counts(i) {
 			inv.count(i, -1)
 		}
 	}
 	for i := range next.All {
-		if !before.Has(i) && !counts(i) {
+		if !before.Has(i) && !c.counts(i) {
 			inv.count(i, 1)
 		}
 	}
@@ -134,7 +139,7 @@ func (inv *Inventory) addWritten(p *placement, clusters []string) {
 // response to its write was lost. The other pages of the Placement are known.
 func (inv *Inventory) pageRead(placement Key, e *event) {
 	if p := inv.placements[placement]; p != nil && p.claim.written.Len() > 0 {
-		if missed := p.claim.written.Without(inv.pages.listedBy(placement, func(*page) bool { return true })); missed.Len() > 0 {
+		if missed := p.claim.written.Without(inv.pages.listedBy(placement)); missed.Len() > 0 {
 			inv.dispatch(Input{Kind: InputMissed, Placement: placement, Clusters: inv.names.of(missed)}, e)
 		}
 	}

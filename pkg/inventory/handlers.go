@@ -41,8 +41,8 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 	if p := inv.placements[key]; p != nil {
 		inv.addDeleted(object)
 		inv.forgetPublished(p)
-		inv.countInstead(&p.claim, &p.claim.unlabelled, nil)
 		inv.setWriting(p, nil)
+		inv.countPages(key, -1)
 		inv.removePlacement(p)
 		inv.countPages(key, 1)
 		delete(inv.unread, key)

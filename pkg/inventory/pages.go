@@ -150,10 +150,10 @@ func (t *pageTable) of(p *placement) []*page {
 	})
 }
 
-// listedBy returns the clusters that the pages of a Placement list, of those that count.
-func (t *pageTable) listedBy(placement Key, counts func(*page) bool) (listed framework.Bitset) {
+// listedBy returns the clusters that the pages of a Placement list.
+func (t *pageTable) listedBy(placement Key) (listed framework.Bitset) {
 	for _, p := range t.byPlacement[placement] {
-		if isDeleting(p.object) || !counts(p) {
+		if isDeleting(p.object) {
 			continue
 		}
 		for _, i := range p.indexes {
@@ -206,21 +206,28 @@ func (inv *Inventory) countPage(p *page, n int32) {
 			inv.count(i, n)
 		}
 	case !p.isLabelled():
-		inv.countUnlabelled(p.owner)
+		c := &inv.placements[p.owner].claim
+		if c.unlabelled == nil {
+			c.unlabelled = map[int]int32{}
+		}
+		for _, i := range p.indexes {
+			counted := c.counts(i)
+			c.unlabelled[i] += n
+			if c.unlabelled[i] == 0 {
+				delete(c.unlabelled, i)
+			}
+			if c.counts(i) != counted {
+				inv.count(i, n)
+			}
+		}
 	}
 }
 
 // isLabelled reports whether a page has the label of its owner.
 func (p *page) isLabelled() bool { return p.object.IsLabelledFor(p.owner.Name) }
 
-// countUnlabelled counts what the pages without label of a Placement list.
-func (inv *Inventory) countUnlabelled(owner Key) {
-	c := &inv.placements[owner].claim
-	inv.countInstead(c, &c.unlabelled, inv.pages.listedBy(owner, func(p *page) bool { return !p.isLabelled() }))
-}
-
-// countPages counts the pages of a Placement that exists no more, n = 1, or that was created,
-// n = -1.
+// countPages counts the pages of a Placement before it is created or deleted, n = -1, and again
+// afterwards, n = 1.
 func (inv *Inventory) countPages(owner Key, n int32) {
 	for _, p := range inv.pages.byPlacement[owner] {
 		inv.countPage(p, n)

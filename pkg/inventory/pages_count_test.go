@@ -133,3 +133,39 @@ func TestPagesOfOthersAreReadAfterAnEdit(t *testing.T) {
 		t.Errorf("published are %v", names)
 	}
 }
+
+// unlabelled is a page without label that Placement p controls.
+func unlabelled(number, version int, clusters ...string) *v1alpha1.PlacementDecision {
+	name := fmt.Sprintf("x-%d", number)
+	return fixture.Page("n", name).UID(name).OwnedBy("p").Version(fmt.Sprint(version)).Lists(clusters...).Obj()
+}
+
+// TestCountOfPagesWithoutLabel: what pages without label list counts once for their Placement,
+// together with what it has published, until the last of them is gone.
+func TestCountOfPagesWithoutLabel(t *testing.T) {
+	inv := plainFleet()
+	inv.Started()
+	check := func(after string, c0, c1 int32) {
+		t.Helper()
+		if got := counts(inv); got["c0"] != c0 || got["c1"] != c1 {
+			t.Errorf("after %s: %v, want %d and %d", after, got, c0, c1)
+		}
+	}
+	inv.Update(unlabelled(1, 1, "c0"))
+	inv.Update(unlabelled(2, 2, "c0", "c1"))
+	check("two pages", 1, 1)
+	inv.Update(pPage(1, "3", "c0"))
+	check("a page with label", 1, 1)
+	inv.Delete(unlabelled(2, 2))
+	check("the deletion of the second page", 1, 0)
+	inv.Delete(pPage(1, "3"))
+	inv.Subject(inventory.Key{Namespace: "n", Name: "p"})
+	check("the deletion of the page with label", 1, 0)
+	inv.Update(unlabelled(3, 4, "c1"))
+	inv.Delete(fixture.Placement("n", "p").Obj())
+	check("the deletion of the Placement", 1, 1)
+	inv.Update(fixture.Placement("n", "p").Obj())
+	check("its creation", 1, 1)
+	inv.Delete(unlabelled(1, 1))
+	check("the deletion of the first page", 0, 1)
+}

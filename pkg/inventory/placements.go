@@ -179,7 +179,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 		inv.unread[key] = struct{}{}
 	}
 	if old == nil {
-		inv.countUnlabelled(key)
+		inv.countPages(key, 1)
 	}
 	inv.updateTarget(key)
 	inv.setDelegated(p, delegated)
