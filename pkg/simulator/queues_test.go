@@ -8,8 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -83,7 +86,8 @@ partitions:
 	}
 }
 
-// TestQuotaOfPublished: clusters that a held change would remove use the quota.
+// TestQuotaOfPublished: clusters that a held change would remove use the quota, also if another
+// client removed them from a page: the record says that they were published.
 func TestQuotaOfPublished(t *testing.T) {
 	const queues = `
 partitions:
@@ -91,14 +95,35 @@ partitions:
   queues: [{name: a, resources: {max: {clusters: 2}}}]
   placementrules: [{name: fixed, value: root.a}]
 `
-	o := Objects{
-		fixture.Set("s"), fixture.Binding("ns1", "s"), fixture.Cluster("c1").Set("s").Obj(), fixture.Cluster("c2").Set("s").Obj(),
-		fixture.Placement("ns1", "p1").Number(1).Obj(), fixture.Page("ns1", "p1-decision-1").Of("p1").OwnedBy("p1").Lists("c1", "c2").Obj(),
-		fixture.ApprovalPolicy("ns1", "held", "p1"), fixture.Placement("ns1", "p2").Number(1).Obj(),
-		other("ConfigMap", "berth-system", "yunikorn-configs", map[string]any{"data": map[string]any{"queues.yaml": queues}}),
-	}
-	if text := string(decideAll(t, o)); !strings.Contains(text, "by quota: root.a clusters 2 (2 used by others, in this namespace by p1 2)") {
-		t.Error(text)
+	for name, listed := range map[string][]string{"as published": {"c1", "c2"}, "damaged": {"c1"}, "emptied": {}} {
+		t.Run(name, func(t *testing.T) {
+			p1, page := fixture.Placement("ns1", "p1").Number(1).Obj(), fixture.Page("ns1", "p1-decision-1").Of("p1").OwnedBy("p1").Lists(listed...).Obj()
+			page.Annotations = map[string]string{berthv1alpha1.RevisionAnnotation: "1"}
+			record := changes.NewRecord(p1, 0, 1, changes.NewChange(nil, []string{"c1", "c2"}))
+			record.Status.Phase = berthv1alpha1.PhasePublished
+			o := Objects{
+				fixture.Set("s"), fixture.Binding("ns1", "s"), fixture.Cluster("c1").Set("s").Obj(), fixture.Cluster("c2").Set("s").Obj(),
+				p1, page, record, fixture.ApprovalPolicy("ns1", "held", "p1"), fixture.Placement("ns1", "p2").Number(1).Obj(),
+				other("ConfigMap", "berth-system", "yunikorn-configs", map[string]any{"data": map[string]any{"queues.yaml": queues}}),
+			}
+			alone, err := New(t.Context(), o, time.Unix(0, 0), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := alone.Decide(t.Context(), types.NamespacedName{Namespace: "ns1", Name: "p2"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(report)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, text := range map[string]string{"all": string(decideAll(t, o)), "p2 alone": string(text)} {
+				if !strings.Contains(text, "by quota: root.a clusters 2 (2 used by others, in this namespace by p1 2)") {
+					t.Errorf("%s: %s", what, text)
+				}
+			}
+		})
 	}
 }
 
