@@ -173,7 +173,7 @@ func sizeOfItem(it *item) int64 {
 	case it.input.Object != nil:
 		size += sizeOfValue(reflect.ValueOf(it.input.Object), 0)
 	case it.input.Published != nil:
-		size += int64(64 * (len(it.input.Published.Names) + len(it.input.Published.Scores)))
+		size += int64(64*(len(it.input.Published.Names)+len(it.input.Published.Scores)) + len(it.input.Published.Queue))
 	case it.input.Readiness != nil:
 		for i := range it.input.Readiness.Objects {
 			size += sizeOfValue(reflect.ValueOf(&it.input.Readiness.Objects[i]), 0)
