@@ -18,8 +18,8 @@ type claim struct {
 	// writing are other clusters that are being published, each acquired in the table of names.
 	writing framework.Bitset
 	// unlabelled counts how often pages without label, of which the Placement is the controller,
-	// list each cluster. As in Open Cluster Management such a cluster counts as a decision, of which
-	// the Placement does not know.
+	// list each cluster. As in Open Cluster Management such a cluster counts as a decision, of
+	// which the Placement does not know.
 	unlabelled map[int]int32
 	// written are clusters on pages that Berth writes or wrote, each acquired in the table of
 	// names. The Placement has them until the whole decision is published, or a page was read that
