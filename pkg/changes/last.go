@@ -47,8 +47,9 @@ func (h History) Clusters(listed []string) (names []string, ok bool) {
 	// From the newest record backwards, the last record that names a cluster says whether it is in.
 	in := map[string]bool{}
 	for _, record := range slices.Backward(h[:slices.Index(h, newest)+1]) {
-		if !began(record) {
-			continue
+		left := record.Status.Remaining
+		if !began(record) || !IsOpen(record) && left != nil && left.Added == record.Spec.AddedCount && left.Removed == record.Spec.RemovedCount {
+			continue // None of it was published.
 		}
 		added, removed, err := Lists(record)
 		if err != nil {

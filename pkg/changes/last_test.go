@@ -59,23 +59,28 @@ func TestClusters(t *testing.T) {
 	truncated[1].Spec.Truncated = true
 	partly := publishedIn([]string{"a"}, []string{"a", "b"}, []string{"a", "b", "c"})
 	partly[1].Status = berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhaseSuperseded, PermittedTime: &metav1.Time{}}
+	never := publishedIn([]string{"a"}, []string{"a", "b"}, nil)
+	never[1].Status = partly[1].Status
+	never[1].Status.Remaining = &berthv1alpha1.RemainingClusters{Added: 1}
+	never[2] = publishedIn([]string{"a", "c"}, []string{"a"})[1]
 	for name, tc := range map[string]struct {
 		history History
 		listed  []string
 		want    []string
 		unknown bool
 	}{
-		"no record":                             {listed: []string{"a"}, unknown: true},
-		"the pages list them":                   {history: cut, listed: []string{"b", "c", "d"}, want: []string{"b", "c", "d"}},
-		"all pages are gone":                    {history: publishedIn([]string{"a", "b"}, []string{"b", "c"}), want: []string{"b", "c"}},
-		"a stray cluster":                       {history: publishedIn([]string{"a", "b"}), listed: []string{"a", "b", "x"}, want: []string{"a", "b"}},
-		"a cut history, a recent cluster gone":  {history: cut, listed: []string{"b", "c"}, want: []string{"b", "c", "d"}},
-		"a cut history, a removed cluster back": {history: cut, listed: []string{"a", "b", "c", "d"}, want: []string{"b", "c", "d"}},
-		"a cut history, an old cluster gone":    {history: cut, listed: []string{"c", "d"}, unknown: true},
-		"a cut history, a stray cluster":        {history: cut, listed: []string{"b", "c", "d", "x"}, unknown: true},
-		"a record without its clusters":         {history: truncated, unknown: true},
-		"a change published in part":            {history: partly, listed: []string{"a"}, want: []string{"a", "b", "c"}},
-		"nothing was published last":            {history: publishedIn([]string{"a"}, nil), listed: []string{"a"}},
+		"no record":                               {listed: []string{"a"}, unknown: true},
+		"the pages list them":                     {history: cut, listed: []string{"b", "c", "d"}, want: []string{"b", "c", "d"}},
+		"all pages are gone":                      {history: publishedIn([]string{"a", "b"}, []string{"b", "c"}), want: []string{"b", "c"}},
+		"a stray cluster":                         {history: publishedIn([]string{"a", "b"}), listed: []string{"a", "b", "x"}, want: []string{"a", "b"}},
+		"a cut history, a recent cluster gone":    {history: cut, listed: []string{"b", "c"}, want: []string{"b", "c", "d"}},
+		"a cut history, a removed cluster back":   {history: cut, listed: []string{"a", "b", "c", "d"}, want: []string{"b", "c", "d"}},
+		"a cut history, an old cluster gone":      {history: cut, listed: []string{"c", "d"}, unknown: true},
+		"a cut history, a stray cluster":          {history: cut, listed: []string{"b", "c", "d", "x"}, unknown: true},
+		"a record without its clusters":           {history: truncated, unknown: true},
+		"a change published in part":              {history: partly, listed: []string{"a"}, want: []string{"a", "b", "c"}},
+		"a change of which nothing was published": {history: never, want: []string{"a"}},
+		"nothing was published last":              {history: publishedIn([]string{"a"}, nil), listed: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names, ok := tc.history.Clusters(tc.listed)

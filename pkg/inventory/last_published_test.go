@@ -181,3 +181,32 @@ func TestRevisionAfterAnAdoption(t *testing.T) {
 		t.Errorf("revision %d, want 8", got)
 	}
 }
+
+// TestEditedPageDoesNotEndTheStart: an edit of a page is undone, and is no reason to weigh again
+// what has drifted before the start.
+func TestEditedPageDoesNotEndTheStart(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(plainWith("u"))
+	inv.Update(pageOf("9", "1", "c1"))
+	inv.Started()
+	subject := inv.Subject(plainKey)
+	first := *subject.Last
+	first.FromPages = false
+	inv.SetPublished(subject, &first)
+	check := func(after string, want bool) {
+		t.Helper()
+		if got := inv.Subject(plainKey).Last.SinceStart; got != want {
+			t.Errorf("after %s: %t", after, got)
+		}
+	}
+	check("the first attempt", true)
+	inv.Update(writtenBy("kubectl-edit", pageOf("10", "1")))
+	check("an edit of the page", true)
+	inv.Delete(pageOf("10", "1"))
+	check("the deletion of the page", true)
+	pl := plainWith("u")
+	pl.Generation, pl.ResourceVersion = pl.Generation+1, "11"
+	pl.Spec.NumberOfClusters = new(int32(1))
+	inv.Update(pl)
+	check("an edit of the Placement", false)
+}

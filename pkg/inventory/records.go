@@ -280,7 +280,9 @@ func (inv *Inventory) setCause(e *event, by client.Object) {
 		cause = causeOf(by, e.changed)
 	}
 	inv.setCauseText(e.affected, cause)
-	inv.endStart(e.affected)
+	if _, isPage := by.(*v1alpha1.PlacementDecision); !isPage {
+		inv.endStart(e.affected)
+	}
 }
 
 func (inv *Inventory) setCauseText(affected affectedSet, cause string) {

@@ -237,8 +237,8 @@ func (m *Memory) putUnverified(a *Attempt) {
 	}
 }
 
-// setInterrupted stores the clusters of the last step, of which only a part is published; nil if all
-// of it is.
+// setInterrupted stores the clusters of the last step, of which only a part is published; nil if
+// all of it is.
 func (m *Memory) setInterrupted(subject *framework.Subject, interrupted []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

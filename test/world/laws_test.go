@@ -183,12 +183,13 @@ func (l *laws) onInput(w *server.Write) {
 }
 
 // checkCounts: a status that changes what it says of the decision describes what is published at
-// that moment (law 5). While a person has edited the pages, nothing is known.
+// that moment (law 5). Soon after a person has edited pages, nothing is known.
 func (l *laws) checkCounts(w *server.Write) {
 	older, pl := decode[v1alpha1.Placement](w.Older), decode[v1alpha1.Placement](w.Object)
 	before, now := &older.Status, &pl.Status
 	same := before.NumberOfSelectedClusters == now.NumberOfSelectedClusters && equality.Semantic.DeepEqual(before.DecisionGroups, now.DecisionGroups)
-	if _, delegated := l.delegated[pl.Name]; same || w.Writer == "person" || delegated || pl.IsDisabled() || l.damaged[pl.Name] {
+	edited := l.damaged[pl.Name] || time.Since(l.shared.pagesSince) < settled
+	if _, delegated := l.delegated[pl.Name]; same || w.Writer == "person" || delegated || pl.IsDisabled() || edited {
 		return
 	}
 	if published, _ := l.controlled(pl.Name); len(published) != int(now.NumberOfSelectedClusters) {

@@ -114,8 +114,9 @@ type Published struct {
 	// FromPages is true while the decision is read from pages and records, after a restart. It may
 	// differ from the decision that was published.
 	FromPages bool
-	// SinceStart is true from a start until an event affects the Placement after its first attempt.
-	// The decision counts may have drifted meanwhile, which is no reason to move.
+	// SinceStart is true from a start until an event affects the Placement after its first attempt,
+	// other than an edit of its pages. The decision counts may have drifted meanwhile, which is no
+	// reason to move.
 	SinceStart bool
 }
 
