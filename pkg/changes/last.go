@@ -47,9 +47,8 @@ func (h History) Clusters(listed []string) (names []string, ok bool) {
 	// From the newest record backwards, the last record that names a cluster says whether it is in.
 	in := map[string]bool{}
 	for _, record := range slices.Backward(h[:slices.Index(h, newest)+1]) {
-		left := record.Status.Remaining
-		if !began(record) || !IsOpen(record) && left != nil && left.Added == record.Spec.AddedCount && left.Removed == record.Spec.RemovedCount {
-			continue // None of it was published.
+		if !began(record) || endedBefore(record) {
+			continue
 		}
 		added, removed, err := Lists(record)
 		if err != nil {
@@ -76,6 +75,12 @@ func (h History) Clusters(listed []string) (names []string, ok bool) {
 		}
 	}
 	return nil, false
+}
+
+// endedBefore reports whether a change ended before the first cluster of it was published.
+func endedBefore(record *berthv1alpha1.PlacementChange) bool {
+	left := record.Status.Remaining
+	return !IsOpen(record) && left != nil && left.Added == record.Spec.AddedCount && left.Removed == record.Spec.RemovedCount
 }
 
 // ClustersInSteps is Clusters in the middle of a change, or after changes that were superseded in
