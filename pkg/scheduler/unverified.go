@@ -79,16 +79,19 @@ func (s *Scheduler) mayBePublished(subject *framework.Subject) bool {
 // finish completes an attempt whose step was published although it failed. The attempts since then
 // may have reserved for other changes, or for none.
 func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1alpha1.PlacementDecision, now time.Time) {
-	known := map[string]bool{}
-	for _, page := range a.Snapshot.Subject.OwnPages() {
-		known[page.Name] = true
-	}
+	known, _ := a.pagesAfter()
 	a.foundFrom = len(a.Step.Writes)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		write := framework.PageWrite{Page: found[name], Created: !known[name], DecisionsChanged: true}
-		if write.Page == nil {
-			write.Page, write.Created, write.Deleted = &v1alpha1.PlacementDecision{}, false, true
+		before := known[name]
+		write := framework.PageWrite{Page: found[name], Created: before == nil, DecisionsChanged: true}
+		switch {
+		case write.Page == nil && before == nil:
+			continue
+		case write.Page == nil:
+			write.Page, write.Deleted = &v1alpha1.PlacementDecision{}, true
 			write.Page.Namespace, write.Page.Name = a.Snapshot.Subject.Placement.Namespace, name
+		case before != nil && before.ResourceVersion == write.Page.ResourceVersion:
+			continue
 		}
 		a.Step.Writes = append(a.Step.Writes, write)
 	}

@@ -1,0 +1,78 @@
+package scheduler_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/report"
+)
+
+// TestEachWriteHasOneEvent: one write of a step fails, and its page cannot be read at first. Each
+// page that was updated has one event at the end, and none is about a page as it was before, whether
+// other writes of the step already published all clusters or not.
+func TestEachUpdateHasOneEvent(t *testing.T) {
+	total := eventsAfterFailure(t, 0, false)
+	if total < 3 {
+		t.Fatalf("the step has %d writes, which is too few", total)
+	}
+	for failed := 1; failed <= total; failed++ {
+		eventsAfterFailure(t, failed, false)
+		eventsAfterFailure(t, failed, true)
+	}
+}
+
+// eventsAfterFailure publishes a change of groups and clusters. The write with this number fails, or
+// only its response is lost. It returns the number of writes.
+func eventsAfterFailure(t *testing.T, failed int, performed bool) int {
+	t.Helper()
+	names := make([]string, 150)
+	for i := range names {
+		names[i] = fmt.Sprintf("c%03d", i)
+	}
+	d := newDesk(t, ask(), names...)
+	d.attemptUntilStable()
+	before, number := d.pages.version, 0
+	d.pages.refuse = func(string) error {
+		if number++; number != failed {
+			return nil
+		}
+		d.pages.lost = true
+		if performed {
+			return nil
+		}
+		return errors.New("refused")
+	}
+	d.add("new")
+	d.edit(func(pl *v1alpha1.Placement) {
+		pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromInt32(25)
+	})
+	sent := map[string]int{}
+	for range 8 {
+		a, _ := d.try()
+		events := report.Writes(a)
+		if a.Earlier != nil {
+			events = append(events, report.FoundWrites(a.Earlier)...)
+		}
+		for _, e := range events {
+			if e.Reason != "DecisionUpdate" {
+				continue
+			}
+			sent[e.Related.Name]++
+			if version, err := strconv.Atoi(e.Related.ResourceVersion); err != nil || version <= before {
+				t.Errorf("write %d fails (performed: %t): an event is about %s as it was before", failed, performed, e.Related.Name)
+			}
+		}
+		d.pages.lost = false
+	}
+	for page, times := range sent {
+		if times > 1 {
+			t.Errorf("write %d fails (performed: %t): the update of %s has %d events", failed, performed, page, times)
+		}
+	}
+	return number
+}
