@@ -12,9 +12,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/report"
 )
 
-// TestEachWriteHasOneEvent: one write of a step fails, and its page cannot be read at first. Each
-// page that was updated has one event at the end, and none is about a page as it was before, whether
-// other writes of the step already published all clusters or not.
+// TestEachUpdateHasOneEvent: one write of a step fails, and its page cannot be read at first. Each
+// page that was updated has one event at the end, and none is about a page as it was before,
+// whether other writes of the step already published all clusters or not.
 func TestEachUpdateHasOneEvent(t *testing.T) {
 	total := eventsAfterFailure(t, 0, false)
 	if total < 3 {
@@ -26,8 +26,8 @@ func TestEachUpdateHasOneEvent(t *testing.T) {
 	}
 }
 
-// eventsAfterFailure publishes a change of groups and clusters. The write with this number fails, or
-// only its response is lost. It returns the number of writes.
+// eventsAfterFailure publishes a change of groups and clusters. The write with this number fails,
+// or only its response is lost. It returns the number of writes.
 func eventsAfterFailure(t *testing.T, failed int, performed bool) int {
 	t.Helper()
 	names := make([]string, 150)
