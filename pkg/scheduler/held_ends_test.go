@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/pkg/scheduler/report"
@@ -226,6 +228,49 @@ func TestAnswersWithoutRecords(t *testing.T) {
 			t.Errorf("the hold of an hour began at %s, and ends at %s", fixture.Now, got)
 		}
 	})
+}
+
+// TestExpiredBeforeItsRecord: a held change whose record could not be written until it expired gets
+// one, which can be approved.
+func TestExpiredBeforeItsRecord(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.attemptUntilStable()
+	write := d.scheduler.WriteRecordsBefore
+	d.scheduler.WriteRecordsBefore = func(context.Context, *scheduler.Attempt) error { return errHubDown }
+	d.x.answer, d.x.approvable = holds, true
+	d.add("c2")
+	d.try()
+	d.scheduler.WriteRecordsBefore = write
+	d.later(3600)
+	d.attemptUntilStable()
+	if got := d.pending(); got != "False/Expired" || d.phase("2") != berthv1alpha1.PhaseExpired {
+		t.Errorf("the change is %s, and its record %q: %s", got, d.phase("2"), d.message())
+	}
+	d.approve("2")
+	d.attemptUntilStable()
+	if got := d.published(); got != "p-decision-1: c1 c2" {
+		t.Errorf("approved, and published is %s: %s", got, d.message())
+	}
+}
+
+// TestDecidedAgainAfterTheEndOfAChange: a cluster that was selected only because the open change adds
+// it is not selected any more after the change was rejected.
+func TestDecidedAgainAfterTheEndOfAChange(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.attemptUntilStable()
+	d.x.answer = holds
+	d.add("c2")
+	d.attemptUntilStable()
+	d.clusters["c2"] = fixture.Cluster("c2").Set("s1").Taint("full", "", v1alpha1.TaintEffectNoSelectIfNew).Obj()
+	d.inv.Update(d.clusters["c2"])
+	d.attemptUntilStable()
+	if got := d.held(); got != "[c1 c2]" {
+		t.Fatalf("the open change leads to %s: %s", got, d.message())
+	}
+	d.answer("2", berthv1alpha1.Rejected)
+	if a := d.attemptUntilStable(); a.Outcome != plan.Unchanged || d.pending() != "" {
+		t.Errorf("the outcome is %s, and c2 is still wanted: %s", a.Outcome, d.pending())
+	}
 }
 
 // TestHeldAfterAPluginWaited: a held change whose record is open is reported as Held while the

@@ -192,7 +192,8 @@ func (n *neighbours) restart() {
 // attempt is one attempt, compared with the model.
 func (n *neighbours) attempt(m *model.Member) {
 	key, before := keyOf(m), n.reads()
-	due, had, used := maps.Clone(n.due), m.Has(), m.Uses()
+	due, had, used, held := maps.Clone(n.due), m.Has(), m.Uses(), m.Recorded
+	same := held && m.ClaimedBy == m.Generation && slices.Equal(m.Claimed, n.model.Target(m))
 	want := n.model.Attempt(m, n.permit)
 	n.fleetAtRest.attempt(key)
 	n.logf("attempt of %s: %s %v", m.Name, n.outcomes[key], n.inv.Subject(key).LastNames())
@@ -200,8 +201,10 @@ func (n *neighbours) attempt(m *model.Member) {
 		n.fatal("%s is %s, want %s", m.Name, got, want)
 	}
 	n.compare("an attempt of " + m.Name)
-	if at, again := n.due[key]; again && !at.After(n.clock.Now()) {
-		n.fatal("%s causes its own attempt", m.Name)
+	// The end of a record changes what is selected. A denied change is selected again.
+	ends := held && !m.Recorded && want != model.Published && want != model.Unchanged && !(same && want == model.Denied)
+	if at, timer := n.due[key]; (timer && !at.After(n.clock.Now())) != ends {
+		n.fatal("%s causes its own attempt: %t, want %t", m.Name, !ends, ends)
 	}
 	for _, other := range n.model.Members {
 		if other != m {
@@ -209,10 +212,21 @@ func (n *neighbours) attempt(m *model.Member) {
 			freed := n.model.Quota >= 0 && m.Uses() < used && n.model.Limit(other) > len(other.Listed)
 			moved := depends && !slices.Equal(had, m.Has())
 			n.compareCaused(m, other, before[other.Name], due, moved || freed)
-			if at, caused := n.due[keyOf(other)]; moved && caused && !at.After(n.clock.Now()) {
+			old, was := due[keyOf(other)]
+			at, caused := n.due[keyOf(other)]
+			switch {
+			case !moved || !caused || at.After(n.clock.Now()):
+			case was && !old.After(n.clock.Now()):
+				// It was due before: whether this affected it, too, only the inventory knows.
+				last := n.inv.Subject(keyOf(other)).Last
+				other.SinceStart = other.SinceStart && last != nil && last.SinceStart
+			default:
 				other.Affected()
 			}
 		}
+	}
+	if ends {
+		n.attempt(m)
 	}
 }
 

@@ -162,12 +162,15 @@ func (f *Fleet) score(m *Member, cluster string) int {
 func (f *Fleet) Attempt(m *Member, permit Outcome) Outcome {
 	target := f.Target(m)
 	m.Paged = true
+	same, id := m.Recorded && m.ClaimedBy == m.Generation && slices.Equal(target, m.Claimed), m.ID(target)
+	if !same && m.Answer == Rejected {
+		m.Ended[Ended{id.From, digest(m.Claimed), m.ClaimedBy}] = Rejected
+	}
 	if slices.Equal(target, m.Listed) {
 		m.release()
 		m.FromPages = false
 		return Unchanged
 	}
-	same, id := m.Recorded && m.ClaimedBy == m.Generation && slices.Equal(target, m.Claimed), m.ID(target)
 	answer := m.Ended[id]
 	if same && m.Answer != "" {
 		answer = m.Answer

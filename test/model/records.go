@@ -39,6 +39,12 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 				ended.Holds = holds
 			}
 			*before = []Record{ended}
+		} else if own == nil && c.ended == nil {
+			// It was held, but its record could not be written.
+			ended := a.newRecord(c, berthv1alpha1.ChangePhase(outcome), holds)
+			ended.Completed = a.Now
+			*before = append(a.superseded(c), ended)
+			return
 		}
 		*after = a.superseded(c)
 	case Published, Progressing:

@@ -167,17 +167,16 @@ func (a *attempt) minAvailable(c *change) (available int) {
 // it superseded.
 func (a *attempt) original(c *change) []string {
 	names := a.Listed
-	for _, r := range a.sinceComplete() {
-		if r == c.open || r.Phase == berthv1alpha1.PhaseProgressing || r.permitted() {
-			names = beforeOf(r, names)
-		}
+	for _, r := range a.sinceComplete(c) {
+		names = beforeOf(r, names)
 	}
 	return names
 }
 
-// sinceComplete are the records since a change was last completed, or ended because its target was
-// no longer selected, newest first. Lost clusters that left as a change of their own complete none.
-func (a *attempt) sinceComplete() (records []*Record) {
+// sinceComplete are the records of changes that began since one was last completed, or ended because
+// its target was no longer selected, newest first. Lost clusters that left as a change of their own
+// complete none.
+func (a *attempt) sinceComplete(c *change) (records []*Record) {
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
 		if !r.open() && r.permitted() && r.Permitted.Before(a.memory.Unchanged.Truncate(time.Second)) {
@@ -186,7 +185,9 @@ func (a *attempt) sinceComplete() (records []*Record) {
 		if !r.onlyForced() && (r.Phase == berthv1alpha1.PhasePublished || a.completes(*r)) {
 			break
 		}
-		records = append(records, r)
+		if r == c.open || r.Phase == berthv1alpha1.PhaseProgressing || r.permitted() {
+			records = append(records, r)
+		}
 	}
 	// Nor did they belong to a change before which there was none.
 	for len(records) > 0 && records[len(records)-1].Phase == berthv1alpha1.PhasePublished {
@@ -218,7 +219,7 @@ func (a *attempt) desired(c *change) int {
 // removedBefore returns the clusters that earlier steps removed, also those of changes that were
 // superseded since a change was last completed.
 func (a *attempt) removedBefore(c *change) (removed []string) {
-	for _, r := range a.sinceComplete() {
+	for _, r := range a.sinceComplete(c) {
 		if r == c.open || r.Phase == berthv1alpha1.PhaseProgressing || r.Phase != berthv1alpha1.PhaseHeld && r.permitted() && r.LeftRemoved < len(r.Removed) {
 			removed = plus(removed, r.Removed)
 		}
@@ -280,12 +281,13 @@ func (a *attempt) measureReady(stays func(name string) bool) {
 }
 
 // recentlyAdded: after a restart, the records tell what was added by changes that ended within
-// minReadySeconds, or are not complete. They have whole seconds.
+// minReadySeconds, or are not complete. They have whole seconds. Lost clusters that left as a change
+// of their own complete none.
 func (a *attempt) recentlyAdded(name string) bool {
 	complete := false
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
-		complete = complete || r.Phase == berthv1alpha1.PhasePublished
+		complete = complete || r.Phase == berthv1alpha1.PhasePublished && !r.onlyForced()
 		began := r.Phase == "" || r.Phase == berthv1alpha1.PhaseProgressing || r.permitted()
 		recent := began && (r.open() || a.Now.Sub(r.Completed) < a.policy.minReady+time.Second)
 		if slices.Contains(r.Added, name) && (recent || !complete && r.permitted()) {

@@ -74,15 +74,7 @@ func (a *planner) planRecords() {
 	case Held:
 		a.recordHold(now)
 	case Rejected, Expired:
-		if record := a.Record(); record != nil && (changes.IsOpen(record) || record.Status.Phase != a.Effects().Phase) {
-			a.writeBefore(record, func(status *berthv1alpha1.PlacementChangeStatus) {
-				status.Phase, status.Message, status.CompletionTime = a.Effects().Phase, a.recordMessage(), &now
-				if a.Outcome == Expired {
-					status.Holds = a.Holds
-				}
-			})
-		}
-		a.writeAfter(a.endings(now)...)
+		a.recordEnd(now)
 	case Published:
 		a.recordPermit(now, berthv1alpha1.PhaseHeld, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
 	case Progressing:
@@ -91,10 +83,36 @@ func (a *planner) planRecords() {
 		a.expireLater()
 		if !a.Effects().Keep {
 			a.writeAfter(a.endings(now)...)
-			return
+		} else {
+			for _, r := range a.endings(now) {
+				a.writeBefore(r.record, r.update)
+			}
 		}
-		for _, r := range a.endings(now) {
-			a.writeBefore(r.record, r.update)
+	}
+	a.decideAgain()
+}
+
+// decideAgain repeats an attempt that ends an open record and publishes nothing: the clusters of the
+// ended change are not preferred any more, and another selection may follow. A denied change would
+// be denied again; a held one is selected again, except where it supersedes one that was permitted.
+func (a *planner) decideAgain() {
+	for _, record := range a.Snapshot.Subject.Records {
+		if !changes.IsOpen(record) {
+			continue
+		}
+		again := a.Ends(record)
+		switch a.Outcome {
+		case Unchanged, Published, Progressing:
+			return
+		case Held:
+			again = again && record.Status.PermittedTime != nil
+		case Denied:
+			again = again && !a.isOwn(record)
+		case Rejected, Expired:
+			again = again || a.isOwn(record)
+		}
+		if again {
+			a.State.RequeueAt(a.Snapshot.Now)
 		}
 	}
 }
@@ -158,6 +176,28 @@ func (a *planner) recordHold(now metav1.Time) {
 		status.Approval = cmp.Or(a.earlierApproval(), status.Approval)
 	})
 	a.endUsed()
+	a.writeAfter(a.endings(now)...)
+}
+
+// recordEnd writes before step 9 that the change was rejected or has expired. A record that could
+// not be written while the change was held is created now: a person may still approve it.
+func (a *planner) recordEnd(now metav1.Time) {
+	end := func(status *berthv1alpha1.PlacementChangeStatus) {
+		status.Phase, status.Message, status.CompletionTime = a.Effects().Phase, a.recordMessage(), &now
+		if a.Outcome == Expired {
+			status.Holds = a.Holds
+		}
+	}
+	record := a.Record()
+	if record == nil && a.Change.ended == nil {
+		var status berthv1alpha1.PlacementChangeStatus
+		end(&status)
+		a.createBefore(status, now)
+		return
+	}
+	if record != nil && (changes.IsOpen(record) || record.Status.Phase != a.Effects().Phase) {
+		a.writeBefore(record, end)
+	}
 	a.writeAfter(a.endings(now)...)
 }
 
