@@ -202,7 +202,7 @@ func (n *neighbours) attempt(m *model.Member) {
 	}
 	n.compare("an attempt of " + m.Name)
 	// The end of a record changes what is selected. A denied change is selected again.
-	ends := held && !m.Recorded && want != model.Published && want != model.Unchanged && !(same && want == model.Denied)
+	ends := held && !m.Recorded && want != model.Published && want != model.Unchanged && (!same || want != model.Denied)
 	if at, timer := n.due[key]; (timer && !at.After(n.clock.Now())) != ends {
 		n.fatal("%s causes its own attempt: %t, want %t", m.Name, !ends, ends)
 	}

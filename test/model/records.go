@@ -32,21 +32,7 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 		*before = append([]Record{held}, used...)
 		*after = a.superseded(c)
 	case Rejected, Expired:
-		if own != nil && own.Phase != berthv1alpha1.ChangePhase(outcome) {
-			ended := *own
-			ended.Phase, ended.Completed = berthv1alpha1.ChangePhase(outcome), a.Now
-			if outcome == Expired {
-				ended.Holds = holds
-			}
-			*before = []Record{ended}
-		} else if own == nil && c.ended == nil {
-			// It was held, but its record could not be written.
-			ended := a.newRecord(c, berthv1alpha1.ChangePhase(outcome), holds)
-			ended.Completed = a.Now
-			*before = append(a.superseded(c), ended)
-			return
-		}
-		*after = a.superseded(c)
+		a.recordEnd(outcome, c, holds)
 	case Published, Progressing:
 		a.recordStep(outcome, c, own)
 		for _, name := range minus(a.result.Listed, a.Listed) {
@@ -55,6 +41,27 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 			}
 		}
 	}
+}
+
+// recordEnd predicts the records of a change that was rejected or has expired.
+func (a *attempt) recordEnd(outcome Outcome, c *change, holds map[string]time.Time) {
+	own, phase := c.own(), berthv1alpha1.ChangePhase(outcome)
+	if own == nil && c.ended == nil {
+		// It was held, but its record could not be written.
+		ended := a.newRecord(c, phase, holds)
+		ended.Completed = a.Now
+		a.result.Before = append(a.superseded(c), ended)
+		return
+	}
+	if own != nil && own.Phase != phase {
+		ended := *own
+		ended.Phase, ended.Completed = phase, a.Now
+		if outcome == Expired {
+			ended.Holds = holds
+		}
+		a.result.Before = []Record{ended}
+	}
+	a.result.After = a.superseded(c)
 }
 
 // usedApproval is the record, as it ends, of the same change under an earlier revision, whose late
