@@ -18,7 +18,7 @@ func (a *planner) changedInSteps() (added, removed []string) {
 			continue
 		}
 		added = append(added, joined...)
-		if a.progresses(record) || changes.RemovedInPart(record) > 0 {
+		if a.progresses(record) || record.Status.Phase == berthv1alpha1.PhasePublished || changes.RemovedInPart(record) > 0 {
 			removed = append(removed, left...)
 		}
 	}
