@@ -175,7 +175,7 @@ func (a *attempt) gates(c *change) map[string]time.Time {
 	if a.policy.approval && !c.approved && !c.revoked {
 		holds["Approval"] = a.Now.Add(a.policy.approvalTimeout)
 		known := a.knownUnwritten(c)
-		if c.open != nil {
+		if c.open != nil && c.open.Phase != "" {
 			known = c.open
 		}
 		if known != nil && known.Revision == c.revision {

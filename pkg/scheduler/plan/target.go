@@ -171,12 +171,15 @@ func (a *planner) withRecords(p *framework.Proposal, history changes.History, c 
 // setRevision sets the revision of the change's record or, without a record, the next one.
 func (a *planner) setRevision(m *Move, history changes.History) {
 	m.Revision = a.nextRevision(history)
-	switch answers := a.Snapshot.Answers; {
+	unwritten := m.Open == nil || m.Open.Status.Phase == ""
+	switch {
 	case m.Open != nil:
 		m.Revision = m.Open.Spec.Revision
 	case m.ended != nil && m.ended.Spec.Revision == m.Revision-1:
-		m.Revision = m.ended.Spec.Revision
-	case answers.Revision == m.Revision && answers.Digest == m.Digest && answers.From == m.From && answers.Generation == m.generation:
+		m.Revision, unwritten = m.ended.Spec.Revision, false
+	}
+	answers := a.Snapshot.Answers
+	if unwritten && answers.Revision == m.Revision && answers.Digest == m.Digest && answers.From == m.From && answers.Generation == m.generation {
 		// The change is held, but its record could not be written yet.
 		m.HeldBy = answers.Plugins
 	}
