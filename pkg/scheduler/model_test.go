@@ -366,9 +366,9 @@ func (h *history) attempt() (again bool) {
 		switch {
 		case got.Pages.String() == want.String():
 		case got.Pages.String() == world.String():
-			h.memory.Published, h.memory.Last, h.memory.Known = known.Published, known.Last, known.Known
+			h.memory.Published, h.memory.Last, h.memory.Known, h.memory.LastStep = known.Published, known.Last, known.Known, known.LastStep
 		default:
-			h.memory.Published, h.memory.Last = known.Published, &got.Pages
+			h.memory.Published, h.memory.Last, h.memory.LastStep = known.Published, &got.Pages, known.LastStep
 		}
 		if crashes {
 			h.restart()

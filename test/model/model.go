@@ -117,6 +117,8 @@ type Memory struct {
 	// ReadySince has the clusters that were added while the Placement had a policy; zero if not
 	// ready. Nil before the first attempt with a policy.
 	ReadySince map[string]time.Time
+	// LastStep is when a step of a change was published last.
+	LastStep time.Time
 	// Published is the generation for which the published clusters were decided; 0 if unknown.
 	Published int64
 	// Known: an attempt has published what is listed, or found it unchanged, since the start. A
@@ -282,7 +284,7 @@ func (a *attempt) publishRemoval(alone *change, outcome Outcome) (*change, Outco
 		if rest := a.towards(old, alone.removed); rest != nil {
 			a.result.Unrecorded = a.withoutForced(rest)
 			a.publish(rest, alone.to)
-			a.result.Again = true
+			a.result.Again, a.memory.LastStep = true, a.Now
 			return rest, Progressing
 		}
 	}

@@ -51,7 +51,7 @@ func (a *attempt) transition(c *change, goesOn bool) Outcome {
 	a.result.Unrecorded = a.withoutForced(c)
 	if !slices.Equal(listed, a.Listed) {
 		a.publish(c, listed)
-		a.result.Again = true
+		a.result.Again, a.memory.LastStep = true, a.Now
 	} else if !a.policy.suspended {
 		a.paused = !slices.Equal(listed, a.step(c, 0))
 	}
@@ -314,6 +314,10 @@ func (a *attempt) lastProgress(c *change) time.Time {
 	last := c.open.Permitted
 	if !c.open.Progress.IsZero() {
 		last = c.open.Progress
+	}
+	if a.memory.LastStep.After(last) {
+		// The record does not say it, because it could not be written.
+		last = a.memory.LastStep
 	}
 	for _, since := range a.memory.ReadySince {
 		if since.After(last) {

@@ -75,6 +75,8 @@ type laws struct {
 	originals      map[string]map[string]bool
 	available      *intstr.IntOrString
 	availableSince time.Time
+	// usableSince is when the namespace was last allowed to use clusters that it could not use before.
+	usableSince time.Time
 	// tainted are the clusters with a taint NoSelect.
 	tainted map[string]bool
 }
@@ -149,8 +151,12 @@ func (l *laws) onInput(w *server.Write) {
 	switch w.Kind {
 	case "ManagedCluster":
 		c := decode[v1alpha1.ManagedCluster](w.Object)
+		before := l.isRevoked(c.Name)
 		if l.sets[c.Name] = c.Labels[v1alpha1.ClusterSetLabel]; w.Type == "DELETED" {
 			delete(l.sets, c.Name)
+		}
+		if before && !l.isRevoked(c.Name) {
+			l.usableSince = time.Now()
 		}
 		l.tainted[c.Name] = slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool { return t.Effect == v1alpha1.TaintEffectNoSelect })
 	case "Placement":
@@ -165,7 +171,9 @@ func (l *laws) onInput(w *server.Write) {
 			l.apart[p.Name] = true
 		}
 	case "ManagedClusterSetBinding":
-		l.bound = w.Type != "DELETED"
+		if l.bound = w.Type != "DELETED"; l.bound {
+			l.usableSince = time.Now()
+		}
 	case "DisruptionPolicy":
 		spec := decode[berthv1alpha1.DisruptionPolicy](w.Object).Spec
 		if l.windows = spec.Windows; w.Type == "DELETED" {
@@ -216,8 +224,10 @@ func (l *laws) checkApproved(placement string, before, after map[string]bool, pa
 		return
 	}
 	needs := map[string]string{}
+	// Clusters that were revoked until a moment ago may leave still.
+	revoked := time.Since(l.usableSince) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow()
 	for name := range before {
-		if !after[name] && !l.isRevoked(name) {
+		if !after[name] && !revoked && !l.isRevoked(name) {
 			needs[name] = "removes"
 		}
 	}

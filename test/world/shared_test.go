@@ -178,8 +178,8 @@ func (l *laws) checkShared(placement string, before, after map[string]bool) {
 			if p := s.policies[other]; p != nil && theirs[name] {
 				used.Add(p.Spec.Requests["cpu"])
 			}
-			if other != placement && theirs[name] && (s.apart(placement, other) || s.apart(other, placement)) {
-				l.breaks("cluster %s is published for %s, and for %s, which is apart from it", name, placement, other)
+			if other != placement && theirs[name] && s.apart(placement, other) {
+				l.breaks("cluster %s is published for %s, and for %s, from which it is apart", name, placement, other)
 			}
 		}
 		p := s.policies[placement]
