@@ -265,7 +265,7 @@ func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement
 		report, err := s.Decide(ctx, client.ObjectKeyFromObject(pl))
 		clusters, _ := w.laws.controlled(pl.Name)
 		published := slices.Sorted(maps.Keys(clusters))
-		if err != nil || len(clusters) == 0 || !slices.Equal(clustersOf(report), published) || !may(pl, published) {
+		if err != nil || len(clusters) == 0 || !slices.Equal(clustersOf(report), published) || !may(pl, published) || w.evictionEnds(ctx, pl) {
 			continue
 		}
 		pages := w.laws.pages[pl.Name]
@@ -280,6 +280,18 @@ func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement
 		w.say("page %s is damaged at rest: %v", page.Name, err)
 	}
 	return before
+}
+
+// evictionEnds reports whether a cluster may be selected again before a start is complete.
+func (w *world) evictionEnds(ctx context.Context, pl *v1alpha1.Placement) bool {
+	list := &berthv1alpha1.PlacementEvictionList{}
+	if err := w.hub.List(ctx, list, client.InNamespace(pl.Namespace)); err != nil {
+		return true
+	}
+	return slices.ContainsFunc(list.Items, func(e berthv1alpha1.PlacementEviction) bool {
+		end, excludes := changes.EvictionEnd(&e)
+		return excludes && changes.EvictsFrom(&e, pl) && !end.IsZero() && time.Until(end) > 0 && time.Until(end) < 2*startTime
+	})
 }
 
 // clustersOf returns the clusters that a simulation publishes, sorted.
