@@ -248,6 +248,9 @@ func (l *laws) isRecorded(pl *v1alpha1.Placement, published []string) bool {
 		return false
 	}
 	last := newest[len(newest)-1]
+	if _, named := newest.Clusters(nil); !named {
+		return false // A record is missing.
+	}
 	return last.Status.Phase == berthv1alpha1.PhasePublished && last.Spec.To == berthv1alpha1.Digest(published) && last.Spec.Revision == l.revision(pl.Name)
 }
 

@@ -181,6 +181,7 @@ func (w *world) start(ctx context.Context, name string) {
 	w.running.Go(func() {
 		for ctx.Err() == nil {
 			r.run(ctx)
+			w.ended = time.Now() // Also one that lost its lease.
 			select {
 			case <-ctx.Done():
 			case <-time.After(2 * time.Second):
