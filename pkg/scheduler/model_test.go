@@ -338,7 +338,11 @@ func (h *history) world() model.World {
 		known.Ready, known.Unknown, known.Evicted = h.isReady(name), h.isUnknown(name), h.isEvicted(name)
 		w.Clusters[name] = known
 	}
-	for _, name := range w.Listed {
+	published := w.Listed
+	if h.memory.Last != nil {
+		published = h.memory.Last.Listed // Also if a user edited or deleted the page.
+	}
+	for _, name := range published {
 		if _, exists := w.Clusters[name]; !exists {
 			w.GoneReady[name] = h.isReady(name)
 		}
@@ -378,14 +382,14 @@ func (h *history) attempt() (again bool) {
 	at := a.State.Requeue()
 	again = !at.IsZero() && !at.After(h.now)
 	gotText, wantText := fmt.Sprintf("%s: %s", a.Outcome, got), fmt.Sprintf("%s: %s", want.Outcome, all[len(all)-1])
-	if want.Again && !again {
-		h.rt.Fatal(text("no attempt is due after ", gotText))
-	}
 	if a.Target != nil && a.Failure == nil {
 		gotText, wantText = fmt.Sprint("target ", a.Target.Clusters, " ", gotText), fmt.Sprint("target ", want.Target, " ", wantText)
 	}
 	if gotText != wantText {
 		h.rt.Fatal(text("got ", gotText, "\nwant ", wantText))
+	}
+	if want.Again && !again {
+		h.rt.Fatal(text("no attempt is due after ", gotText))
 	}
 	h.memory = want.Memory
 	if !again && !h.causes {
