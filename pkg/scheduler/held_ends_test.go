@@ -253,8 +253,35 @@ func TestExpiredBeforeItsRecord(t *testing.T) {
 	}
 }
 
-// TestDecidedAgainAfterTheEndOfAChange: a cluster that was selected only because the open change adds
-// it is not selected any more after the change was rejected.
+// TestDeadlineOfAHoldWithoutStatus: a hold began with the first attempt also if the record could be
+// created, but its status not written.
+func TestDeadlineOfAHoldWithoutStatus(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.attemptUntilStable()
+	write := d.scheduler.WriteRecordsBefore
+	d.scheduler.WriteRecordsBefore = func(_ context.Context, a *scheduler.Attempt) error {
+		for _, record := range a.Records.Before {
+			created := record.DeepCopy()
+			created.Status = berthv1alpha1.PlacementChangeStatus{}
+			if err := d.write(created); err != nil {
+				return err
+			}
+		}
+		return errHubDown
+	}
+	d.x.answer = holds
+	d.add("c2")
+	d.try()
+	d.scheduler.WriteRecordsBefore = write
+	d.later(1800)
+	a := d.attempt()
+	if got := a.Holds[0].Until.Time; !got.Equal(fixture.Now.Add(time.Hour)) {
+		t.Errorf("the hold of an hour began at %s, and ends at %s", fixture.Now, got)
+	}
+}
+
+// TestDecidedAgainAfterTheEndOfAChange: a cluster that was selected only because the open change
+// adds it is not selected any more after the change was rejected.
 func TestDecidedAgainAfterTheEndOfAChange(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.attemptUntilStable()

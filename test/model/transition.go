@@ -173,9 +173,9 @@ func (a *attempt) original(c *change) []string {
 	return names
 }
 
-// sinceComplete are the records of changes that began since one was last completed, or ended because
-// its target was no longer selected, newest first. Lost clusters that left as a change of their own
-// complete none.
+// sinceComplete are the records of changes that began since one was last completed, or ended
+// because its target was no longer selected, newest first. Lost clusters that left as a change of
+// their own complete none.
 func (a *attempt) sinceComplete(c *change) (records []*Record) {
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
@@ -281,8 +281,8 @@ func (a *attempt) measureReady(stays func(name string) bool) {
 }
 
 // recentlyAdded: after a restart, the records tell what was added by changes that ended within
-// minReadySeconds, or are not complete. They have whole seconds. Lost clusters that left as a change
-// of their own complete none.
+// minReadySeconds, or are not complete. They have whole seconds. Lost clusters that left as a
+// change of their own complete none.
 func (a *attempt) recentlyAdded(name string) bool {
 	complete := false
 	for i := range slices.Backward(a.Records) {

@@ -75,7 +75,8 @@ type laws struct {
 	originals      map[string]map[string]bool
 	available      *intstr.IntOrString
 	availableSince time.Time
-	// usableSince is when the namespace was last allowed to use clusters that it could not use before.
+	// usableSince is when the namespace was last allowed to use clusters that it could not use
+	// before.
 	usableSince time.Time
 	// tainted are the clusters with a taint NoSelect.
 	tainted map[string]bool

@@ -92,9 +92,10 @@ func (a *planner) planRecords() {
 	a.decideAgain()
 }
 
-// decideAgain repeats an attempt that ends an open record and publishes nothing: the clusters of the
-// ended change are not preferred any more, and another selection may follow. A denied change would
-// be denied again; a held one is selected again, except where it supersedes one that was permitted.
+// decideAgain repeats an attempt that ends an open record and publishes nothing: the clusters of
+// the ended change are not preferred any more, and another selection may follow. A denied change
+// would be denied again; a held one is selected again, except where it supersedes one that was
+// permitted.
 func (a *planner) decideAgain() {
 	for _, record := range a.Snapshot.Subject.Records {
 		if !changes.IsOpen(record) {
