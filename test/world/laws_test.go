@@ -43,8 +43,8 @@ type laws struct {
 	// left has the last time at which a cluster left the pages of a Placement, and the number of
 	// inputs before.
 	left map[string]departure
-	// inputs counts the writes of what all decisions depend on. While a SelectionPolicy makes
-	// Placements depend on each other (apart), writes has the writes of pages by Placement.
+	// inputs counts the writes of what all decisions depend on. While a SelectionPolicy (apart) or
+	// quotas make Placements depend on each other, writes has the writes of pages by Placement.
 	inputs int
 	// lastInputs are the times of the last two; the second may undo the first before Berth knows.
 	lastInputs [2]time.Time
@@ -282,7 +282,7 @@ func (l *laws) onPage(w *server.Write) {
 		return
 	}
 	l.pageWrites++
-	if len(l.apart) > 0 {
+	if len(l.apart) > 0 || l.w.queues {
 		l.writes[placement]++
 	}
 	after := l.union(placement)
