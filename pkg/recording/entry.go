@@ -124,6 +124,7 @@ type Published struct {
 	Profile    string            `json:"profile,omitempty"`
 	ScoresAt   time.Time         `json:"scoresAt,omitzero"`
 	Revision   int64             `json:"revision,omitempty"`
+	RecordDue  bool              `json:"recordDue,omitempty"`
 	Queue      string            `json:"queue,omitempty"`
 	Restored   bool              `json:"restored,omitempty"`
 	SinceStart bool              `json:"sinceStart,omitempty"`

@@ -323,3 +323,20 @@ func TestHeldAfterAPluginWaited(t *testing.T) {
 		}
 	}
 }
+
+// TestPinAfterALostRecord: a revision that cannot be computed, because the record of the last
+// change was lost with the process that published it, is a mistake, and not awaited.
+func TestPinAfterALostRecord(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.attemptUntilStable()
+	d.add("c2")
+	d.attemptUntilStable()
+	delete(d.records, "p-2")
+	d.restart()
+	d.attemptUntilStable()
+	d.pin("1")
+	a := d.attempt()
+	if c := d.condition(v1alpha1.PlacementConditionMisconfigured); c == nil || c.Status != "True" || !a.State.Requeue().IsZero() {
+		t.Errorf("Misconfigured is %+v, and the next attempt is at %s", c, a.State.Requeue())
+	}
+}

@@ -372,7 +372,7 @@ func (h *history) attempt() (again bool) {
 		case got.Pages.String() == world.String():
 			h.memory.Published, h.memory.Last, h.memory.Known, h.memory.LastStep = known.Published, known.Last, known.Known, known.LastStep
 		default:
-			h.memory.Published, h.memory.Last, h.memory.LastStep = known.Published, &got.Pages, known.LastStep
+			h.memory.Published, h.memory.Last, h.memory.Known, h.memory.LastStep = known.Published, &got.Pages, known.Known, known.LastStep
 		}
 		if crashes {
 			h.restart()

@@ -26,6 +26,7 @@ func (a *Attempt) published() *framework.Published {
 	next := &framework.Published{
 		Names: p.Clusters, Digest: p.Digest, Scores: before.Scores,
 		Generation: before.Generation, Profile: before.Profile, ScoresAt: before.ScoresAt, Revision: max(before.Revision, p.Revision),
+		RecordDue:  before.RecordDue || p.Revision > before.Revision,
 		SinceStart: before.SinceStart, Queue: before.Queue,
 	}
 	if q := a.Snapshot.Queue; q != nil && q.Annotation != "" {
@@ -44,15 +45,25 @@ func (a *Attempt) published() *framework.Published {
 	if len(written) > 0 {
 		_, next.Scores = framework.Listed(slices.Collect(maps.Values(pages)))
 	}
-	next.Pages = make(map[string]uint64, len(pages))
+	known := before.Pages
+	if p.Kind == framework.Republication {
+		known = nil
+	}
+	next.Pages = hashes(pages, written, known)
+	return next
+}
+
+// hashes returns the hashes of pages. Of those that were not written it takes the known ones.
+func hashes(pages map[string]*v1alpha1.PlacementDecision, written map[string]bool, known map[string]uint64) map[string]uint64 {
+	all := make(map[string]uint64, len(pages))
 	for name, page := range pages {
-		if hash, known := before.Pages[name]; known && !written[name] && p.Kind != framework.Republication {
-			next.Pages[name] = hash
+		if hash, ok := known[name]; ok && !written[name] {
+			all[name] = hash
 		} else {
-			next.Pages[name] = framework.ContentHash(page)
+			all[name] = framework.ContentHash(page)
 		}
 	}
-	return next
+	return all
 }
 
 // restoresPart reports whether the step only restores pages after an interrupted one.

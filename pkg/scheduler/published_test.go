@@ -24,15 +24,15 @@ func TestPublished(t *testing.T) {
 	}{
 		"the target": {
 			step: framework.Proposal{Clusters: []string{"b"}, Revision: 5, Writes: []framework.PageWrite{{Page: listsB}}}, target: true, pages: []*v1alpha1.PlacementDecision{listsA},
-			want: framework.Published{Names: []string{"b"}, Generation: 2, Profile: "default", Revision: 5, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
+			want: framework.Published{Names: []string{"b"}, Generation: 2, Profile: "default", Revision: 5, RecordDue: true, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
 		},
 		"a part of the change": {
 			step: framework.Proposal{Clusters: []string{"b"}, Revision: 5, Writes: []framework.PageWrite{{Page: listsB}}}, pages: []*v1alpha1.PlacementDecision{listsA},
-			want: framework.Published{Names: []string{"b"}, Generation: 1, Profile: "before", Revision: 5, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
+			want: framework.Published{Names: []string{"b"}, Generation: 1, Profile: "before", Revision: 5, RecordDue: true, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
 		},
 		"an edited page that was not written": {
 			step: framework.Proposal{Clusters: []string{"a", "c"}, Revision: 5, Writes: []framework.PageWrite{{Page: second, Created: true}}}, pages: []*v1alpha1.PlacementDecision{listsB},
-			want: framework.Published{Names: []string{"a", "c"}, Generation: 1, Profile: "before", Revision: 5, Pages: map[string]uint64{"p-decision-1": hash(listsA), "p-decision-2": hash(second)}},
+			want: framework.Published{Names: []string{"a", "c"}, Generation: 1, Profile: "before", Revision: 5, RecordDue: true, Pages: map[string]uint64{"p-decision-1": hash(listsA), "p-decision-2": hash(second)}},
 		},
 		"restored pages": {
 			step: framework.Proposal{Clusters: []string{"a"}, Kind: framework.Republication, Writes: []framework.PageWrite{{Page: second, Deleted: true}}}, pages: []*v1alpha1.PlacementDecision{listsB, second},

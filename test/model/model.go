@@ -121,8 +121,8 @@ type Memory struct {
 	LastStep time.Time
 	// Published is the generation for which the published clusters were decided; 0 if unknown.
 	Published int64
-	// Known: an attempt has published what is listed, or found it unchanged, since the start. A
-	// missing record of it is then written soon.
+	// Known: an attempt has published a change since the start. A missing record of it is then
+	// written soon.
 	Known bool
 	// Generation is the one that attempts decide, DecidedSince the time of the first of them.
 	Generation   int64
@@ -180,7 +180,6 @@ type attempt struct {
 // last is decided from and restored, also if the change has to wait.
 func Attempt(w World, m Memory) Prediction {
 	if m.Last != nil {
-		m.Known = m.Known || m.Last.String() != w.String()
 		w.Pages = *m.Last
 	}
 	m.ReadySince = maps.Clone(m.ReadySince)
@@ -199,7 +198,6 @@ func Attempt(w World, m Memory) Prediction {
 	c, outcome, holds := a.makeChange(c, decided)
 	a.result.Outcome = outcome
 	a.record(outcome, c, holds)
-	a.memory.Known = a.memory.Known || outcome == Unchanged
 	a.rememberHeld(outcome, c)
 	if outcome == Unchanged {
 		a.memory.Unchanged = a.Now

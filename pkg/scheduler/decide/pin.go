@@ -67,7 +67,7 @@ func (r *Decision) readPin() *framework.Status {
 	case err == nil:
 		r.pin = &pin{revision, names}
 		return nil
-	case last != nil && !last.FromPages && last.Revision > history.Last():
+	case last != nil && last.RecordDue && last.Revision > history.Last():
 		// The record of the last published change is written soon.
 		r.State.RequeueAt(r.Snapshot.Now.Add(WaitingInterval))
 		return framework.Unfinished(fmt.Sprintf("the record of revision %d is not written yet", last.Revision))

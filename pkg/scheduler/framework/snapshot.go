@@ -108,6 +108,9 @@ type Published struct {
 	ScoresAt time.Time
 	// Revision is that of the last published change; 0 if unknown.
 	Revision int64
+	// RecordDue is true if this process published Revision: the record is written soon, if there is
+	// none yet.
+	RecordDue bool
 	// Queue is the queue annotation that this process published last, not what other writers left
 	// on the pages; empty if it has published none.
 	Queue string
