@@ -179,7 +179,7 @@ func (a *attempt) original(c *change) []string {
 func (a *attempt) sinceComplete(c *change) (records []*Record) {
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
-		if !r.open() && r.permitted() && r.Permitted.Before(a.memory.Unchanged.Truncate(time.Second)) {
+		if r.permitted() && r.Permitted.Before(a.memory.Unchanged.Truncate(time.Second)) {
 			break
 		}
 		if !r.onlyForced() && (r.Phase == berthv1alpha1.PhasePublished || a.completes(*r)) {

@@ -32,8 +32,8 @@ func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
 	for _, record := range slices.Backward(changes.History(a.Snapshot.Subject.Records)) {
 		completed, permitted := record.Status.Phase == berthv1alpha1.PhasePublished, record.Status.PermittedTime
 		switch {
-		case !changes.IsOpen(record) && permitted != nil && permitted.Time.Before(a.Timers.Unchanged.Truncate(time.Second)):
-			// The target came back to what was published.
+		case permitted != nil && permitted.Time.Before(a.Timers.Unchanged.Truncate(time.Second)):
+			// The target came back to what was published, also if the end was not written.
 			return records
 		case completed && changes.OnlyForced(record):
 			// It counts if a change was in progress beside it.
