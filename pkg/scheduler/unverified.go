@@ -77,8 +77,8 @@ func (s *Scheduler) mayBePublished(subject *framework.Subject) bool {
 }
 
 // finish completes an attempt whose step was published although it failed. The attempts since then
-// may have reserved for other changes, or for none. A page that is still as the step
-// knew it was not written.
+// may have reserved for other changes, or for none. A page that is still as the step knew it was
+// not written.
 func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1alpha1.PlacementDecision, now time.Time) {
 	known, _ := a.pagesAfter()
 	a.foundFrom = len(a.Step.Writes)

@@ -172,7 +172,8 @@ func (l *laws) onInput(w *server.Write) {
 			l.apart[p.Name] = true
 		}
 	case "ManagedClusterSetBinding":
-		if l.bound = w.Type != "DELETED"; l.bound {
+		before := l.bound
+		if l.bound = w.Type != "DELETED"; l.bound && !before {
 			l.usableSince = time.Now()
 		}
 	case "DisruptionPolicy":
