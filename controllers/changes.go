@@ -179,34 +179,15 @@ func (r *Recorder) writeStatus(ctx context.Context, pl *v1alpha1.Placement, reco
 	return err
 }
 
-// writePublished writes the record of a published change. If an earlier try created a record of
-// another name, this one covers it, and the earlier one is deleted.
+// writePublished writes the record of a published change.
 func (r *Recorder) writePublished(ctx context.Context, pl *v1alpha1.Placement, u *unwritten) error {
 	record := changes.NewRecord(pl, u.first, u.revision, u.change)
 	record.Status = berthv1alpha1.PlacementChangeStatus{
 		Phase: berthv1alpha1.PhasePublished, StartTime: &u.at, PermittedTime: &u.at, LastProgressTime: &u.at, CompletionTime: &u.at,
 	}
-	if u.tried != nil && u.tried.Name != record.Name {
-		if err := r.deleteCovered(ctx, pl, u.tried); err != nil {
-			return fmt.Errorf("deleting PlacementChange %s/%s, which revision %d covers: %w", record.Namespace, u.tried.Name, u.revision, err)
-		}
-	}
-	u.tried = record.DeepCopy()
-	return r.write(ctx, pl, record)
-}
-
-// deleteCovered deletes a record of an earlier try that a merged record covers. The try may have
-// written its status: perhaps only the response was lost.
-func (r *Recorder) deleteCovered(ctx context.Context, pl *v1alpha1.Placement, tried *berthv1alpha1.PlacementChange) error {
-	existing := &berthv1alpha1.PlacementChange{}
-	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(tried), existing); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	other := existing.Status.Phase != "" && existing.Status.Phase != berthv1alpha1.PhasePublished
-	if other || !pl.Controls(existing) || !equality.Semantic.DeepEqual(existing.Spec, tried.Spec) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID}))
+	err := r.write(ctx, pl, record)
+	u.tried = u.tried || err != nil && (record.ResourceVersion != "" || !isRefusal(err))
+	return err
 }
 
 // write creates a record with its status, or writes the status of one that exists.

@@ -409,73 +409,66 @@ func sameError(err, other error) bool {
 	return errors.Is(err, other) || apierrors.ReasonForError(other) != "" && apierrors.ReasonForError(err) == apierrors.ReasonForError(other)
 }
 
-// TestCoveredRecords: the record of an interrupted write is deleted once a merged one covers it,
-// unless it is finished or another one.
-func TestCoveredRecords(t *testing.T) {
-	edit := func(change func(*berthv1alpha1.PlacementChange)) func(t *testing.T, l *testRecorder) {
-		return func(t *testing.T, l *testRecorder) {
-			record := &berthv1alpha1.PlacementChange{}
-			if err := l.hub.Get(t.Context(), types.NamespacedName{Namespace: "n", Name: "p-1"}, record); err != nil {
-				t.Fatal(err)
-			}
-			change(record)
-			status := record.Status
-			if err := l.hub.Update(t.Context(), record); err != nil {
-				t.Fatal(err)
-			}
-			record.Status = status
-			if err := l.hub.Status().Update(t.Context(), record); err != nil {
-				t.Fatal(err)
-			}
+// TestRecordsWithoutAnAnswer: a request that got no answer may be carried out at any later time.
+// Each revision is in one record then, too.
+func TestRecordsWithoutAnAnswer(t *testing.T) {
+	late := func(t *testing.T, l *testRecorder) {
+		t.Helper()
+		record := changes.NewRecord(l.pl, 1, 1, changes.NewChange([]string{"a"}, []string{"b"}))
+		record.Spec.Cause = "cause 1"
+		if err := l.hub.Create(t.Context(), record); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
 		}
 	}
-	const covering = "deleting PlacementChange n/p-1, which revision 2 covers: broken"
 	tests := map[string]struct {
-		meanwhile func(t *testing.T, l *testRecorder)
-		want      []string
-		wantErr   string
+		// failures are those of the creations of the record, one for each try.
+		failures []error
+		// afterTry is the try after which the first request is carried out.
+		afterTry int
 	}{
-		"it is deleted": {want: []string{"1-2 Published +bc -a"}},
-		"it is gone": {
-			meanwhile: func(t *testing.T, l *testRecorder) {
-				if err := l.hub.DeleteAllOf(t.Context(), &berthv1alpha1.PlacementChange{}, client.InNamespace("n")); err != nil {
-					t.Fatal(err)
-				}
-			},
-			want: []string{"1-2 Published +bc -a"},
-		},
-		"it has a status": {meanwhile: edit(setHeld), want: []string{"1 Held +b -a", "1-2 Published +bc -a"}},
-		"it is another Placement's": {
-			meanwhile: edit(func(record *berthv1alpha1.PlacementChange) { record.OwnerReferences[0].UID = "other" }),
-			want:      []string{"1  +b -a", "1-2 Published +bc -a"},
-		},
-		"it is another change": {
-			meanwhile: edit(func(record *berthv1alpha1.PlacementChange) { record.Spec.Cause = "other" }),
-			want:      []string{"1  +b -a", "1-2 Published +bc -a"},
-		},
-		"it cannot be read":    {meanwhile: func(_ *testing.T, l *testRecorder) { l.readFailure = errBroken }, want: []string{"1  +b -a"}, wantErr: covering},
-		"it cannot be deleted": {meanwhile: func(_ *testing.T, l *testRecorder) { l.deleteFailure = errBroken }, want: []string{"1  +b -a"}, wantErr: covering},
+		"carried out at once":              {failures: []error{errBroken}},
+		"carried out before the third try": {failures: []error{errBroken, errBroken}, afterTry: 1},
+		"carried out at the end":           {failures: []error{errBroken, errBroken}, afterTry: 3},
+		"refused at the second try":        {failures: []error{errBroken, errGone}, afterTry: 3},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := newTestRecorder(t)
-			l.statusFailures = []error{errBroken}
+			l.failures = tc.failures
 			l.publish(1, "a", "b")
-			if err := l.flush(t.Context(), placementKey); !errors.Is(err, errBroken) {
-				t.Fatal(err)
+			for try := range 4 {
+				_ = l.flush(t.Context(), placementKey)
+				if try == tc.afterTry {
+					late(t, l)
+				}
+				if try == 0 {
+					l.publish(2, "b", "bc")
+					l.publish(3, "bc", "c")
+				}
 			}
-			if tc.meanwhile != nil {
-				tc.meanwhile(t, l)
-			}
-			l.publish(2, "b", "bc")
-			err := l.flush(t.Context(), placementKey)
-			if (err != nil) != (tc.wantErr != "") || err != nil && err.Error() != tc.wantErr {
-				t.Errorf("got error %v, want %q", err, tc.wantErr)
-			}
-			if diff := cmp.Diff(tc.want, l.records(t)); diff != "" {
+			if diff := cmp.Diff([]string{"1 Published +b -a", "2-3 Published +c -b"}, l.records(t)); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestUnsureRecordIsReplaced: the record of a change that was not made, and that the hub may have,
+// is replaced by that of the change with its revision, which is not merged with others.
+func TestUnsureRecordIsReplaced(t *testing.T) {
+	l := newTestRecorder(t)
+	held := changes.NewRecord(l.pl, 1, 1, changes.NewChange([]string{"a"}, []string{"z"}))
+	l.addUnsure(l.pl, held.DeepCopy())
+	l.publish(1, "a", "b")
+	l.publish(2, "b", "bc")
+	if err := l.hub.Create(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.flush(t.Context(), placementKey); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1 Published +b -a", "2 Published +c -"}, l.records(t)); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }
 

@@ -181,20 +181,20 @@ func TestRecorder(t *testing.T) {
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
 		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
-		"a failure is tried again, with what was published since": {do: func(t *testing.T, l *testRecorder) {
-			l.failures = []error{conflict}
+		"a failure is tried again, without what was published since": {do: func(t *testing.T, l *testRecorder) {
+			l.failures = []error{errBroken}
 			l.publish(1, "a", "b")
 			flush(t, l, true)
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
-		}, want: []string{"1-2 Published +bc -a"}},
+		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
 		"one that is published while the one before is written has a record of its own": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			l.during = func() { l.publish(2, "b", "bc") }
 			flush(t, l, false)
 		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
-		"one that is published while the one before fails is merged": {do: func(t *testing.T, l *testRecorder) {
-			l.failures = []error{conflict}
+		"one that is published while the one before is refused is merged": {do: func(t *testing.T, l *testRecorder) {
+			l.failures = []error{forbidden}
 			l.publish(1, "a", "b")
 			l.during = func() { l.publish(2, "b", "bc") }
 			flush(t, l, true)
@@ -206,7 +206,7 @@ func TestRecorder(t *testing.T) {
 			flush(t, l, true)
 			flush(t, l, false)
 		}, want: []string{"1 Published +b -a"}},
-		"a record whose status could not be written is covered by what was published since": {do: func(t *testing.T, l *testRecorder) {
+		"a record whose status could not be written is completed, without what was published since": {do: func(t *testing.T, l *testRecorder) {
 			l.statusFailures = []error{conflict}
 			l.publish(1, "a", "b")
 			flush(t, l, true)
@@ -214,15 +214,15 @@ func TestRecorder(t *testing.T) {
 			l.failures = []error{conflict}
 			flush(t, l, true)
 			flush(t, l, false)
-		}, want: []string{"1-2 Published +bc -a"}},
-		"a record whose status was written, with a lost response, is covered, too": {do: func(t *testing.T, l *testRecorder) {
+		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
+		"a record whose status was written, with a lost response, has no part in what was published since": {do: func(t *testing.T, l *testRecorder) {
 			l.lostResponse, l.readFailure = conflict, errBroken
 			l.publish(1, "a", "b")
 			flush(t, l, true)
 			l.readFailure = nil
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
-		}, want: []string{"1-2 Published +bc -a"}},
+		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
 		"a record whose status was written, with a lost response, is read": {do: func(t *testing.T, l *testRecorder) {
 			l.lostResponse = conflict
 			l.publish(1, "a", "b")

@@ -49,12 +49,17 @@ type unwritten struct {
 	first, revision int64
 	change          changes.Change
 	at              metav1.Time
-	// tried is the record that an earlier try may have created, without its status.
-	tried *berthv1alpha1.PlacementChange
-	// writing is true while the record is written, closed if a record of a later revision was
-	// written first. Such a change is not merged with later ones.
-	writing, closed bool
+	// writing is true while the record is written, and tried if the hub may have a record of this
+	// name already, or may still create it: an earlier write may have failed without a
+	// response. Such a change is not merged with others: no revision may be in two records.
+	writing, tried bool
+	// closed is true if a record of a later revision was written first. Such a change is not merged
+	// with later ones.
+	closed bool
 }
+
+// isSent reports whether a request to create the record of this name was sent, or may have been.
+func (u *unwritten) isSent() bool { return u.writing || u.tried }
 
 // laterTry is a Placement whose record is tried again at a given time.
 type laterTry struct {
@@ -98,6 +103,7 @@ func (o *owed) addChange(u *unwritten) {
 	if len(o.changes) == 0 {
 		o.since = time.Now()
 	}
+	u.tried = slices.ContainsFunc(o.unsure, func(record *berthv1alpha1.PlacementChange) bool { return record.Spec.Revision == u.revision })
 	o.changes = append(o.changes, u)
 	o.merge()
 	// Longer lists arise only while single records are refused; history would not keep more.
@@ -108,12 +114,12 @@ func (o *owed) addChange(u *unwritten) {
 func (o *owed) merge() {
 	for i := 0; i+1 < len(o.changes); {
 		u, next := o.changes[i], o.changes[i+1]
-		if u.closed || u.writing || next.writing {
+		if u.closed || u.isSent() || next.isSent() {
 			i++
 			continue
 		}
 		merged := *next
-		merged.first, merged.change, merged.tried = u.first, changes.Merge(u.change, next.change), cmp.Or(u.tried, next.tried)
+		merged.first, merged.change = u.first, changes.Merge(u.change, next.change)
 		o.changes = slices.Replace(o.changes, i, i+2, &merged)
 	}
 }

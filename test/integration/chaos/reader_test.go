@@ -128,30 +128,16 @@ func (r *changeReader) caughtUp(ctx context.Context, namespace, placement string
 }
 
 // history returns all records of a Placement that ever existed, by revision, without those that
-// were replaced by one that covers more revisions.
+// were deleted before they had a status.
 func (r *changeReader) history(placement string) changes.History {
 	var history changes.History
 	for _, record := range r.records {
-		if record.Spec.Placement == placement && (!r.deleted[record.UID] || !r.isReplaced(record)) {
+		if record.Spec.Placement == placement && (!r.deleted[record.UID] || record.Status.Phase != "") {
 			history = append(history, record)
 		}
 	}
 	slices.SortFunc(history, func(a, b *berthv1alpha1.PlacementChange) int { return int(a.Spec.Revision - b.Spec.Revision) })
 	return history
-}
-
-// isReplaced reports whether a deleted record is replaced by one that covers more revisions. It may
-// have its status: perhaps only the response to its writer was lost.
-func (r *changeReader) isReplaced(deleted *berthv1alpha1.PlacementChange) bool {
-	if deleted.Status.Phase == "" {
-		return true
-	}
-	for _, record := range r.records {
-		if record.Spec.Placement == deleted.Spec.Placement && record.Spec.Revision > deleted.Spec.Revision && covers(record, deleted.Spec.Revision) {
-			return true
-		}
-	}
-	return false
 }
 
 // covers reports whether a record is about a revision.
