@@ -15,8 +15,10 @@ type claim struct {
 	// External edits of pages do not count: with them, a user who can write pages could take the
 	// capacity of others.
 	listed framework.Bitset
-	// writing are other clusters that are being published, each acquired in the table of names.
-	writing framework.Bitset
+	// writing are other clusters that are being published or reserved, each acquired in the table
+	// of names. unpermitted is true if their change may still be rejected.
+	writing     framework.Bitset
+	unpermitted bool
 	// unlabelled counts how often pages without label, of which the Placement is the controller,
 	// list each cluster. As in Open Cluster Management such a cluster counts as a decision, of
 	// which the Placement does not know.
@@ -26,15 +28,32 @@ type claim struct {
 	// does not list them, because the response of a write can be lost. They are known only if
 	// others depend on them.
 	written framework.Bitset
-	// target are the clusters that the open change adds, leaving those that it removes. progressing
-	// is true while it is published in steps. A Placement that is not decided makes no change.
-	target, leaving framework.Bitset
-	progressing     bool
+	// target are the clusters that the open change adds, leaving those that it removes. permitted
+	// is true once it is permitted, progressing while it is published in steps. A Placement that is
+	// not decided makes no change.
+	target, leaving        framework.Bitset
+	permitted, progressing bool
 }
 
 // has returns the clusters that the Placement has, for those that depend on it.
 func (c *claim) has() framework.Bitset {
 	return c.listed.Clone().Or(c.writing).Or(c.written).Or(c.target)
+}
+
+// followed returns where Placements that are with this one may be. What a change adds that may still
+// be rejected counts only if there is nothing else.
+func (c *claim) followed() framework.Bitset {
+	kept := c.listed.Clone().Or(c.written)
+	if !c.unpermitted {
+		kept = kept.Or(c.writing)
+	}
+	if c.permitted {
+		kept = kept.Or(c.target)
+	}
+	if kept.Len() == 0 {
+		return c.has()
+	}
+	return kept
 }
 
 // incumbents returns the published clusters and those that the open change adds. A change in
@@ -59,10 +78,10 @@ func (inv *Inventory) claimChanged(p *placement) {
 
 // StoreClaim is Claim for the Placement of an attempt. It does nothing if that was deleted or
 // replaced meanwhile.
-func (inv *Inventory) StoreClaim(subject *framework.Subject, clusters []string) {
+func (inv *Inventory) StoreClaim(subject *framework.Subject, clusters []string, unpermitted bool) {
 	inv.processOwn(func(e *event) {
 		if p := inv.placementOf(subject); p != nil {
-			inv.claim(p, clusters, e)
+			inv.claim(p, clusters, unpermitted, e)
 		}
 	})
 }
@@ -72,27 +91,29 @@ func (inv *Inventory) StoreClaim(subject *framework.Subject, clusters []string) 
 func (inv *Inventory) Claim(key Key, clusters []string) {
 	inv.processOwn(func(e *event) {
 		if p := inv.placements[key]; p != nil {
-			inv.claim(p, clusters, e)
+			inv.claim(p, clusters, false, e)
 		}
 	})
 }
 
-// claim is Claim with the inventory locked.
-func (inv *Inventory) claim(p *placement, clusters []string, e *event) {
+// claim is StoreClaim with the inventory locked.
+func (inv *Inventory) claim(p *placement, clusters []string, unpermitted bool, e *event) {
 	isIn := func(set framework.Bitset, name string) bool {
 		i, known := inv.names.index[name]
 		return known && set.Has(i)
 	}
 	writing := slices.DeleteFunc(slices.Clone(clusters), func(name string) bool { return isIn(p.claim.listed, name) })
 	differs := slices.ContainsFunc(writing, func(name string) bool { return !isIn(p.claim.writing, name) })
-	if differs || len(writing) != p.claim.writing.Len() {
-		inv.dispatch(Input{Kind: InputReserved, Placement: p.key, Clusters: writing}, e)
+	unpermitted = unpermitted && len(writing) > 0
+	if differs || len(writing) != p.claim.writing.Len() || unpermitted != p.claim.unpermitted {
+		inv.dispatch(Input{Kind: InputReserved, Placement: p.key, Clusters: writing, Unpermitted: unpermitted}, e)
 	}
 }
 
-// setWriting replaces the clusters that are being published.
-func (inv *Inventory) setWriting(p *placement, clusters []string) {
+// setWriting replaces the clusters that are being published or reserved.
+func (inv *Inventory) setWriting(p *placement, clusters []string, unpermitted bool) {
 	before := p.claim.writing
+	p.claim.unpermitted = unpermitted
 	inv.countInstead(&p.claim, &p.claim.writing, inv.names.acquireAll(clusters))
 	inv.names.releaseAll(before)
 	inv.claimChanged(p)
@@ -173,12 +194,13 @@ func (inv *Inventory) updateTarget(placement Key) {
 	if p == nil {
 		return
 	}
-	p.claim.target, p.claim.leaving, p.claim.progressing = nil, nil, false
+	p.claim.target, p.claim.leaving, p.claim.permitted, p.claim.progressing = nil, nil, false, false
 	if framework.WhyNotDecided(p.object) != "" {
 		return
 	}
 	if open := inv.openRecord(p); open != nil {
-		p.claim.target, p.claim.leaving, p.claim.progressing = open.added, open.removed, open.object.Status.Phase == berthv1alpha1.PhaseProgressing
+		p.claim.target, p.claim.leaving = open.added, open.removed
+		p.claim.permitted, p.claim.progressing = open.object.Status.PermittedTime != nil, open.object.Status.Phase == berthv1alpha1.PhaseProgressing
 	}
 }
 

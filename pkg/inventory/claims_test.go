@@ -72,14 +72,20 @@ func (c *claimants) record(t *rapid.T, placement string, clusters []string) *ber
 	record := changes.NewRecord(c.Placement(inventory.Key{Namespace: "n", Name: placement}), 0, 1, changes.NewChange(nil, clusters))
 	record.UID, record.ResourceVersion = types.UID(placement), fmt.Sprint(c.version)
 	record.Status.Phase = rapid.SampledFrom([]berthv1alpha1.ChangePhase{berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseProgressing, berthv1alpha1.PhasePublished}).Draw(t, "phase")
+	if record.Status.Phase == berthv1alpha1.PhaseProgressing {
+		record.Status.PermittedTime = new(fixture.At(0))
+	}
 	return record
 }
 
-// claims are the clusters that each Placement has.
+// claims are the clusters that each Placement has, and those of its peers as it sees them.
 func (c *claimants) claims() map[string]string {
 	all := map[string]string{}
 	for _, name := range c.placements {
 		all[name] = fmt.Sprint(slices.Sorted(maps.Keys(c.has(name))))
+		for _, peer := range c.Snapshot(inventory.Key{Namespace: "n", Name: name}, fixture.Now, nil).Subject.Peers {
+			all[name] += fmt.Sprint(" ", peer.Name, slices.Collect(peer.Clusters.All))
+		}
 	}
 	return all
 }
@@ -113,7 +119,7 @@ func (c *claimants) event(t *rapid.T, placement string) []inventory.Key {
 	}
 	switch rapid.SampledFrom([]string{"claim", "claim", "release", "publish", "publish", "announce", "assume", "assume", "delete", "record", "page", "listing"}).Draw(t, "event") {
 	case "claim":
-		c.Claim(key, clusters)
+		c.StoreClaim(c.Subject(key), clusters, rapid.Bool().Draw(t, "unpermitted"))
 	case "release":
 		c.Claim(key, nil)
 	case "publish":
@@ -179,7 +185,7 @@ func TestClaimOfReplacedPlacement(t *testing.T) {
 			first, second := h.placement("a").Obj(), h.placement("a").Obj()
 			second.UID = "second"
 			subject := h.Subject(key)
-			h.StoreClaim(subject, []string{"c1"})
+			h.StoreClaim(subject, []string{"c1"}, false)
 			if got := counts(h.Inventory)["c1"]; got != 1 {
 				t.Fatalf("claimed: %d decisions on c1", got)
 			}
@@ -187,7 +193,7 @@ func TestClaimOfReplacedPlacement(t *testing.T) {
 			if got := counts(h.Inventory)["c1"]; got != 0 {
 				t.Errorf("replaced: %d decisions on c1", got)
 			}
-			h.StoreClaim(subject, []string{"c2"})
+			h.StoreClaim(subject, []string{"c2"}, false)
 			if got := counts(h.Inventory)["c2"]; got != 0 {
 				t.Errorf("the earlier attempt ended: %d decisions on c2", got)
 			}

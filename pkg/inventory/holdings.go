@@ -33,6 +33,8 @@ type holding struct {
 	placement *placement
 	// has are the indexes of its clusters. Each is acquired in the table of names.
 	has framework.Bitset
+	// followed are those of them where Placements that are with it may be.
+	followed framework.Bitset
 	// capacityRequest is nil if it requests nothing. amounts are its amounts.
 	capacityRequest *framework.CapacityRequest
 	amounts         []requestedAmount
@@ -178,7 +180,7 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	next := &holding{}
 	if inv.dependsOnClaim(key) {
 		inv.loadLast(p)
-		next.placement, next.has, next.capacityRequest = p, p.claim.has(), inv.capacityRequestOf(p)
+		next.placement, next.has, next.followed, next.capacityRequest = p, p.claim.has(), p.claim.followed(), inv.capacityRequestOf(p)
 		if s := inv.selections.affinityOf(key); s != nil {
 			next.apartFrom = s.apartFrom
 		}
@@ -203,7 +205,7 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	if inv.holdings.byPlacement[key] = next; next.placement == nil {
 		delete(inv.holdings.byPlacement, key)
 	}
-	return !old.has.Covers(next.has) || !next.has.Covers(old.has)
+	return !old.has.Equal(next.has) || !old.followed.Equal(next.followed)
 }
 
 // capacityRequest returns a request without amounts.
@@ -244,7 +246,7 @@ func (inv *Inventory) addPeers(key Key, old, next *holding, affected affectedSet
 		return
 	}
 	left, joined := old.has.Without(next.has), next.has.Without(old.has)
-	if left.Len()+joined.Len() == 0 && old.placement == next.placement && sameTerms(old.apartFrom, next.apartFrom) {
+	if left.Len()+joined.Len() == 0 && old.followed.Equal(next.followed) && old.placement == next.placement && sameTerms(old.apartFrom, next.apartFrom) {
 		return
 	}
 	for other, s := range inv.selections.affinities[key.Namespace] {
@@ -266,7 +268,7 @@ func (inv *Inventory) peerAffects(p *placement, s *selectionPolicy, old, next *h
 		own = h.has
 	}
 	switch {
-	case is.with && left.Len()+joined.Len() > 0:
+	case is.with && !old.followed.Equal(next.followed):
 		return true
 	case !is.apart:
 		return false

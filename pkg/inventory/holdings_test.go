@@ -13,6 +13,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
@@ -170,6 +171,46 @@ func TestHas(t *testing.T) {
 	expect("a page of another writer", "[c1]")
 	h.Delete(requestingCPU("b", "1"))
 	expect("without policies that need it", "[]")
+}
+
+// TestFollowed: Placements that are with another one follow it to what it has, and to what a change
+// adds that may still be rejected only if it has nothing else. The change of that tells them.
+func TestFollowed(t *testing.T) {
+	h, key := newHolders(t, "a", "b"), inventory.Key{Namespace: "n", Name: "a"}
+	h.Update(affinityPolicy("b", named("a"), nil))
+	h.Started()
+	expect := func(when, want string, told bool) {
+		t.Helper()
+		snapshot := h.Snapshot(inventory.Key{Namespace: "n", Name: "b"}, fixture.Now, nil)
+		var follows []string
+		for i := range snapshot.Subject.Peers[0].Clusters.All {
+			follows = append(follows, snapshot.Clusters.Get(i).Name)
+		}
+		if got := fmt.Sprint(follows); got != want || (len(h.affected) > 0) != told {
+			t.Errorf("%s: follows to %s, want %s; told %v", when, got, want, h.affected)
+		}
+		h.affected = nil
+	}
+	record := changes.NewRecord(h.Placement(key), 0, 2, changes.NewChange([]string{"c1"}, []string{"c1", "c2"}))
+	record.UID, record.ResourceVersion, record.Status.Phase = "r", "1", berthv1alpha1.PhaseHeld
+	expect("at first", "[]", false)
+	h.StoreClaim(h.Subject(key), []string{"c1"}, true)
+	expect("the first change waits", "[c1]", true)
+	h.StoreClaim(h.Subject(key), []string{"c1"}, false)
+	expect("it is permitted", "[c1]", false)
+	h.publish("a", "c1")
+	expect("it is published", "[c1]", false)
+	h.StoreClaim(h.Subject(key), []string{"c2"}, true)
+	h.AssumeRecord(record)
+	expect("another one is held", "[c1]", false)
+	h.StoreClaim(h.Subject(key), []string{"c2"}, false)
+	expect("it is approved", "[c1 c2]", true)
+	h.StoreClaim(h.Subject(key), nil, false)
+	expect("it is given up", "[c1]", true)
+	permitted := record.DeepCopy()
+	permitted.ResourceVersion, permitted.Status.PermittedTime = "2", new(fixture.At(1))
+	h.AssumeRecord(permitted)
+	expect("its record is of a change in progress", "[c1 c2]", true)
 }
 
 // TestCapacity: requests are summed up by cluster, the oldest Placement first.

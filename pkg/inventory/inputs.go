@@ -29,12 +29,14 @@ type Input struct {
 	Placement Key
 	// Published is the last published decision, Before the one before it. Each may be nil.
 	Published, Before *framework.Published
-	// Clusters are those that are being published (InputReserved), or that may be on a page that is
+	// Clusters are those that are being published or reserved (InputReserved), or that may be on a page that is
 	// being written (InputLanded), or are not (InputMissed). InputPublished ends InputLanded, and
 	// the time in which other writers own the pages if the decision is FromPages, unless
 	// KeepsLanded.
 	Clusters    []string
 	KeepsLanded bool
+	// Unpermitted is true if Clusters are those of a change that may still be rejected.
+	Unpermitted bool
 	// Readiness is a change of a readiness source.
 	Readiness *ReadinessInput
 }
@@ -49,7 +51,7 @@ const (
 	InputDeleted InputKind = "deleted"
 	// InputPublished sets the decision that Berth published last for a Placement.
 	InputPublished InputKind = "published"
-	// InputReserved sets the clusters of a Placement that are being published.
+	// InputReserved sets the clusters of a Placement that are being published or reserved.
 	InputReserved InputKind = "reserved"
 	// InputLanded adds clusters of a Placement that may be on a page that is being written.
 	InputLanded InputKind = "landed"
@@ -144,7 +146,7 @@ func (inv *Inventory) dispatch(in Input, e *event) {
 	case in.Kind == InputPublished:
 		inv.setPublished(p, in.Published, in.KeepsLanded)
 	case in.Kind == InputReserved:
-		inv.setWriting(p, in.Clusters)
+		inv.setWriting(p, in.Clusters, in.Unpermitted)
 	case in.Kind == InputLanded:
 		inv.addWritten(p, in.Clusters)
 	case in.Kind == InputMissed:
@@ -172,7 +174,7 @@ func (inv *Inventory) Contents(emit func(number int64, contents []Input)) {
 			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.names.of(p.claim.written)})
 		}
 		if p.claim.writing.Len() > 0 {
-			add(Input{Kind: InputReserved, Placement: key, Clusters: inv.names.of(p.claim.writing)})
+			add(Input{Kind: InputReserved, Placement: key, Clusters: inv.names.of(p.claim.writing), Unpermitted: p.claim.unpermitted})
 		}
 	}
 	if inv.started {

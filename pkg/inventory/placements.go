@@ -169,7 +169,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 			p.specBefore = specBefore(old, object)
 		} else {
 			inv.forgetPublished(old)
-			inv.setWriting(old, nil)
+			inv.setWriting(old, nil, false)
 		}
 		p.claim = old.claim
 		inv.removePlacement(old)

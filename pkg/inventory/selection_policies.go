@@ -313,7 +313,9 @@ func (inv *Inventory) peersOf(p *placement) []framework.Peer {
 		}
 		peer.Older = other.capacityRequest().Before(p.capacityRequest())
 		if h := inv.holdings.byPlacement[key]; h != nil {
-			peer.Clusters = h.has
+			if peer.Clusters = h.has; peer.ApartFrom == "" {
+				peer.Clusters = h.followed
+			}
 		}
 		peers = append(peers, peer)
 	}

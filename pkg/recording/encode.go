@@ -51,7 +51,7 @@ func (c *Encoder) Encode(in inventory.Input) (Written, error) { return c.encode(
 func (c *Encoder) encode(in inventory.Input, isReduced bool) (Written, error) {
 	e := Written{Entry: &Entry{
 		Type: string(in.Kind), Number: in.Number, Namespace: in.Placement.Namespace, Name: in.Placement.Name, TaintTimes: in.TaintTimes,
-		Clusters: in.Clusters, KeepsLanded: in.KeepsLanded, Readiness: in.Readiness,
+		Clusters: in.Clusters, KeepsLanded: in.KeepsLanded, Unpermitted: in.Unpermitted, Readiness: in.Readiness,
 	}}
 	if in.Published != nil {
 		e.Published = publishedOf(in.Before, in.Published)
@@ -356,7 +356,7 @@ func (d *Decoder) Input(e *Entry) (inventory.Input, bool, error) {
 }
 
 func (d *Decoder) input(e *Entry) (inventory.Input, bool, error) {
-	in := inventory.Input{Kind: inventory.InputKind(e.Type), Number: e.Number, TaintTimes: e.TaintTimes, Clusters: e.Clusters, KeepsLanded: e.KeepsLanded, Readiness: e.Readiness}
+	in := inventory.Input{Kind: inventory.InputKind(e.Type), Number: e.Number, TaintTimes: e.TaintTimes, Clusters: e.Clusters, KeepsLanded: e.KeepsLanded, Unpermitted: e.Unpermitted, Readiness: e.Readiness}
 	switch in.Kind {
 	case inventory.InputObject, inventory.InputDeleted, TypeStatus:
 		return d.object(e, in)

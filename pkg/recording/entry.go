@@ -64,6 +64,7 @@ type Entry struct {
 	Published   *Published `json:"published,omitempty"`
 	Clusters    []string   `json:"clusters,omitempty"`
 	KeepsLanded bool       `json:"keepsLanded,omitempty"`
+	Unpermitted bool       `json:"unpermitted,omitempty"`
 
 	Readiness *inventory.ReadinessInput `json:"readiness,omitempty"`
 

@@ -32,7 +32,7 @@ func TestClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			call := ""
 			s, subject := New(nil, nil), &framework.Subject{Placement: &v1alpha1.Placement{}}
-			s.StoreClaim = func(_ *framework.Subject, clusters []string) { call = fmt.Sprint(clusters) }
+			s.StoreClaim = func(_ *framework.Subject, clusters []string, _ bool) { call = fmt.Sprint(clusters) }
 			s.StoreQuota = func(_ *framework.Subject, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
 			p := &framework.Proposal{
 				Added: []string{"a"}, Selected: make([]framework.SelectedCluster, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
@@ -46,7 +46,7 @@ func TestClaims(t *testing.T) {
 				}
 				got = append(got, call)
 			}
-			begun := plan.ClaimFor(p, tc.queue)
+			begun := plan.ClaimFor(p, tc.queue, true)
 			store(begun, plan.KeepClaim)
 			store(begun.Released(tc.queue, tc.writes > 0), begun)
 			store(begun.Published(tc.queue, p), begun)

@@ -142,7 +142,7 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 	}
 	if p := plan.OpenChange(a.Snapshot); !keeps && p != nil {
 		// The step would have superseded it.
-		a.claim = plan.ClaimFor(p, a.Snapshot.Queue)
+		a.claim = plan.ClaimFor(p, a.Snapshot.Queue, plan.IsPermitted(a.Snapshot))
 		_ = plan.Reserve(ctx, a.Profile, a.State, p, false)
 		s.memory.setReserved(a.Snapshot.Subject, true)
 	}
@@ -221,9 +221,9 @@ func (s *Scheduler) postBind(ctx context.Context, a *Attempt, now time.Time) {
 
 // storeClaim stores what differs from the claim that is stored already; KeepClaim if none is known.
 func (s *Scheduler) storeClaim(subject *framework.Subject, next, stored plan.Claim) {
-	same := slices.Equal(next.Clusters, stored.Clusters) && (next.Clusters == nil) == (stored.Clusters == nil)
+	same := slices.Equal(next.Clusters, stored.Clusters) && (next.Clusters == nil) == (stored.Clusters == nil) && next.Unpermitted == stored.Unpermitted
 	if next.Clusters != nil && !same && s.StoreClaim != nil {
-		s.StoreClaim(subject, next.Clusters)
+		s.StoreClaim(subject, next.Clusters, next.Unpermitted)
 	}
 	if next.Quota >= 0 && next.Quota != stored.Quota && s.StoreQuota != nil {
 		s.StoreQuota(subject, next.Quota)

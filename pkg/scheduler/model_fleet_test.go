@@ -192,7 +192,7 @@ func (n *neighbours) restart() {
 // attempt is one attempt, compared with the model.
 func (n *neighbours) attempt(m *model.Member) {
 	key, before := keyOf(m), n.reads()
-	due, had, used, held := maps.Clone(n.due), m.Has(), m.Uses(), m.Recorded
+	due, had, followed, used, held := maps.Clone(n.due), m.Has(), m.Followed(), m.Uses(), m.Recorded
 	same := held && m.ClaimedBy == m.Generation && slices.Equal(m.Claimed, n.model.Target(m))
 	want := n.model.Attempt(m, n.permit)
 	n.fleetAtRest.attempt(key)
@@ -208,9 +208,9 @@ func (n *neighbours) attempt(m *model.Member) {
 	}
 	for _, other := range n.model.Members {
 		if other != m {
-			depends := other.With == m.Name || other.ApartFrom == m.Name || other.Requests && m.Requests
+			depends := other.ApartFrom == m.Name || other.Requests && m.Requests
 			freed := n.model.Quota >= 0 && m.Uses() < used && n.model.Limit(other) > len(other.Listed)
-			moved := depends && !slices.Equal(had, m.Has())
+			moved := depends && !slices.Equal(had, m.Has()) || other.With == m.Name && !slices.Equal(followed, m.Followed())
 			n.compareCaused(m, other, before[other.Name], due, moved || freed)
 			old, was := due[keyOf(other)]
 			at, caused := n.due[keyOf(other)]

@@ -58,6 +58,6 @@ func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.S
 	}
 	profile, _ := s.ProfileOf(snapshot.Subject.Placement)
 	_ = plan.Reserve(ctx, profile, framework.NewCycleState(snapshot), p, false)
-	s.storeClaim(snapshot.Subject, plan.ClaimFor(p, snapshot.Queue), plan.KeepClaim)
+	s.storeClaim(snapshot.Subject, plan.ClaimFor(p, snapshot.Queue, plan.IsPermitted(snapshot)), plan.KeepClaim)
 	s.memory.reserve(snapshot.Subject, profile)
 }

@@ -103,11 +103,17 @@ func TestRestartKeepsReservations(t *testing.T) {
 				f.hold(fixture.Placement("ns", "p0").Number(3))
 			}, placement: two, want: "c3", wantLater: "c0 c3",
 		},
-		"with": {
+		"with, before the first publication": {
 			before: func(f *fleetAtRest) {
 				f.store(dependencies["with"]("p1", "p0"))
 				f.hold(fixture.Placement("ns", "p0").Number(1).Predicate(clusters("c0")))
 			}, placement: two, want: "c0", wantLater: "c0 c1",
+		},
+		"with": {
+			before: func(f *fleetAtRest) {
+				f.store(dependencies["with"]("p1", "p0"))
+				grown(f)
+			}, placement: two, want: "c0", wantLater: "c0",
 		},
 	} {
 		for _, restart := range []bool{false, true} {

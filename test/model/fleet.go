@@ -58,6 +58,15 @@ func (m *Member) ID(target []string) Ended {
 // adds.
 func (m *Member) Has() []string { return plus(m.Listed, m.Claimed) }
 
+// Followed are the clusters to which others with the Placement follow it. What it claims may still
+// be rejected, and counts only if it has no other clusters.
+func (m *Member) Followed() []string {
+	if len(m.Listed) > 0 {
+		return m.Listed
+	}
+	return m.Claimed
+}
+
 // Uses is what it takes of the quota: the published or the selected clusters, if those are more.
 func (m *Member) Uses() int { return max(len(m.Listed), len(m.Claimed)) }
 
@@ -115,7 +124,7 @@ func (f *Fleet) Feasible(m *Member) (feasible []string) {
 func excludes(m, other *Member, cluster string) bool {
 	has := slices.Contains(other.Has(), cluster)
 	switch {
-	case m.With == other.Name && len(other.Has()) > 0 && !has:
+	case m.With == other.Name && len(other.Followed()) > 0 && !slices.Contains(other.Followed(), cluster):
 		return true
 	case !has:
 		return false

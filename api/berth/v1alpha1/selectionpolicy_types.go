@@ -302,7 +302,8 @@ func (g *SelectionGroup) Bounds() (least, most int) {
 // PlacementDecisions list, that are being published, or that its open change adds.
 type PlacementAffinity struct {
 	// with are Placements of which each must have a cluster, so that it qualifies. A Placement
-	// without clusters does not restrict.
+	// without clusters does not restrict. What a held or waiting change adds counts only if the
+	// Placement has no other clusters.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

@@ -60,6 +60,9 @@ func (b Bitset) Covers(o Bitset) bool {
 	return true
 }
 
+// Equal reports whether two sets have the same members.
+func (b Bitset) Equal(o Bitset) bool { return b.Covers(o) && o.Covers(b) }
+
 // Without returns the members of b that are not in o, in new memory; nil if both share memory or
 // are empty.
 func (b Bitset) Without(o Bitset) Bitset {

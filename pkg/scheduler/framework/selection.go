@@ -23,7 +23,8 @@ type Peer struct {
 	// Mutual is true if the peer's policy also keeps it apart from this Placement. Older is true if
 	// the peer is the older one of both.
 	Mutual, Older bool
-	// Clusters are the indexes of the clusters that the peer has (Subject.Has).
+	// Clusters are the indexes of the clusters that the peer has (Subject.Has). For With alone they
+	// are without what a change adds that may still be rejected, unless the peer has nothing else.
 	Clusters Bitset
 }
 

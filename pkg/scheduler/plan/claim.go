@@ -14,6 +14,9 @@ type Claim struct {
 	// Clusters each count as a decision until they are published. They replace those of the last
 	// claim; nil keeps those.
 	Clusters []string
+	// Unpermitted is true while the change may still be rejected: Placements that are with this one
+	// follow it to Clusters only if it has no others.
+	Unpermitted bool
 	// Quota is how many clusters of its queue's quota the Placement uses; negative keeps that of
 	// the last claim.
 	Quota int
@@ -24,8 +27,8 @@ var KeepClaim = Claim{Quota: -1}
 
 // ClaimFor returns the claim for a change: what it adds and, of the quota, the selected or the
 // published clusters, whichever are more.
-func ClaimFor(p *framework.Proposal, queue *framework.QueueAdmission) Claim {
-	c := Claim{Clusters: append([]string{}, p.Added...), Quota: -1}
+func ClaimFor(p *framework.Proposal, queue *framework.QueueAdmission, permitted bool) Claim {
+	c := Claim{Clusters: append([]string{}, p.Added...), Unpermitted: !permitted, Quota: -1}
 	if queue != nil {
 		c.Quota = max(len(p.Selected), queue.Listed)
 	}
@@ -57,12 +60,13 @@ func (c Claim) Published(queue *framework.QueueAdmission, p *framework.Proposal)
 // with is the claim together with another one.
 func (c Claim) with(other Claim) Claim {
 	c.Clusters, c.Quota = changes.Sorted(slices.Concat(c.Clusters, other.Clusters)), max(c.Quota, other.Quota)
+	c.Unpermitted = c.Unpermitted || other.Unpermitted
 	return c
 }
 
 // reserveAgain reserves for the change of the attempt, after a removal of its own replaced that.
 func (a *planner) reserveAgain(ctx context.Context) {
-	a.Claim = ClaimFor(a.Change.Proposal, a.Snapshot.Queue)
+	a.Claim = ClaimFor(a.Change.Proposal, a.Snapshot.Queue, a.Change.isPermitted())
 	a.recovered(Reserve(ctx, a.Profile, a.State, a.Change.Proposal, false))
 }
 

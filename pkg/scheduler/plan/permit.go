@@ -53,6 +53,7 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 		v = Verdict{Answer: Expired, Holds: m.Open.Status.Holds}
 	}
 	if a.in.Dry || v.Answer == Permitted {
+		a.Claim.Unpermitted = false
 		return v
 	}
 	return a.endReserve(ctx, m, v, reserved && v.Answer.keepsReservation())
@@ -97,10 +98,15 @@ func (v Verdict) orFailed(failure *framework.Status) Verdict {
 // Permit does: an approval must not fail because another change took it.
 func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
 
+// isPermitted reports whether a change was permitted before.
+func (m *Move) isPermitted() bool {
+	return m.predecessor != nil || m.Open != nil && m.Open.Status.PermittedTime != nil
+}
+
 // permit runs the Permit plugins. A change that was permitted before is completed without asking
 // again.
 func (a *planner) permit(ctx context.Context, m *Move) Verdict {
-	if m.predecessor != nil || m.Open != nil && m.Open.Status.PermittedTime != nil {
+	if m.isPermitted() {
 		return Verdict{Answer: Permitted}
 	}
 	defer a.in.Timer.Start(a.Profile, "Permit")()
@@ -249,7 +255,7 @@ const maxReason = 1024
 // reserve runs the Reserve plugins up to the first failure. The result is empty if all succeed.
 func (a *planner) reserve(ctx context.Context, m *Move) Verdict {
 	defer a.in.Timer.Start(a.Profile, "Reserve")()
-	a.Claim = ClaimFor(m.Proposal, a.Snapshot.Queue)
+	a.Claim = ClaimFor(m.Proposal, a.Snapshot.Queue, m.isPermitted())
 	for _, plugin := range a.Profile.Reserve {
 		status := plugins.Call(ctx, "Reserve", plugin, func() *framework.Status {
 			return plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, m.Proposal)
