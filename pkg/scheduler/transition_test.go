@@ -552,9 +552,12 @@ func TestNewTargetWhileProgressing(t *testing.T) {
 					"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves; change 3 follows: it waits for Stabilization: a target that stays the same until 2026-01-01T00:02:00Z)",
 			}, berthv1alpha1.PhaseProgressing, "c x z",
 		},
-		"a deleted cluster supersedes it": {
+		"a deleted cluster leaves beside it": {
 			func(d *desk) { d.remove("c"); d.tier("gold", "z") }, []string{
-				"a b x (True RollingUpdate: 1 of 2 added, 0 of 2 removed)", "a b x",
+				"a b x y (True RollingUpdate: 1 of 1 added, 1 of 3 removed; change 4 follows)",
+				"b x y (True RollingUpdate: 1 of 1 added, 2 of 3 removed; change 4 follows)",
+				"b x y (True RollingUpdate: 1 of 1 added, 2 of 3 removed; no other cluster is selected to replace those to remove: " +
+					"3 of 3 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves; change 4 follows: it waits for Stabilization: a target that stays the same until 2026-01-01T00:02:00Z)",
 			}, berthv1alpha1.PhaseSuperseded, "x y z",
 		},
 	} {
@@ -772,7 +775,7 @@ func TestTooManyPolicies(t *testing.T) {
 	d.tier("gold", "y")
 	d.remove("b")
 	d.attemptUntilStable()
-	d.expect("p-decision-1: a c | [c x y] | ")
+	d.expect("p-decision-1: a c | [c x] | ")
 	for _, policy := range policies[:9] {
 		d.inv.Delete(policy)
 	}

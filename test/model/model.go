@@ -293,8 +293,9 @@ func (a *attempt) publishRemoval(alone *change, outcome Outcome) (*change, Outco
 }
 
 // rest is the rest of the change in progress, if it can go on instead of another one, or of none if
-// the target is published. Revoked clusters are removed beside it, if that is permitted alone; then
-// it goes on under a record of its own. Other clusters that the Placement cannot keep end it.
+// the target is published. Clusters that the Placement cannot keep are removed beside it, if that is
+// permitted alone; then it goes on under a record of its own. Otherwise it goes on with revoked
+// ones, and others end it.
 func (a *attempt) rest(c *change) *change {
 	old := a.inProgress()
 	if !a.decided || old == nil || c != nil && c.open == old || a.Denies == InReserve {
@@ -308,15 +309,17 @@ func (a *attempt) rest(c *change) *change {
 	if len(lost) == 0 {
 		return rest
 	}
-	alone := a.changeTo(minus(a.Listed, lost), true)
-	a.revokes(alone)
-	if !slices.Equal(lost, revoked) {
-		return nil
+	alone, onlyRevoked := a.changeTo(minus(a.Listed, lost), true), slices.Equal(lost, revoked)
+	if onlyRevoked {
+		a.revokes(alone)
 	}
-	if answer, _ := a.permit(alone); answer != Published {
+	switch answer, _ := a.permit(alone); {
+	case answer == Published:
+		return a.towards(old, lost)
+	case onlyRevoked:
 		return rest
 	}
-	return a.towards(old, lost)
+	return nil
 }
 
 // keepsLeaving: a change keeps a cluster that the rest of the change in progress removes.

@@ -127,14 +127,23 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 	return alone, alone.newMove(p, stability)
 }
 
-// permitRevoked asks Permit plugins about the removal of revoked clusters alone.
-func (a *planner) permitRevoked(ctx context.Context, revoked []string) Outcome {
-	alone, m := a.moveOnly(revoked, true, a.Timers.Revoked, a.Deadline)
+// permitBeside asks Permit plugins about the removal of clusters beside the rest of the change in
+// progress. That of revoked ones is asked for again until it is permitted; removeForced measures how
+// long others are to be removed.
+func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bool) Outcome {
+	stability := a.Timers.Forced
+	if revoked {
+		stability = a.Timers.Revoked
+	}
+	alone, m := a.moveOnly(removed, revoked, stability, a.Deadline)
 	m.KeepsReservation = true
-	a.Timers.Revoked = stabilityOf(a.Timers.Revoked, m.Proposal, a.Snapshot.Now)
 	due := a.State.Requeue()
 	v := alone.permit(ctx, m)
 	a.Panics = alone.Panics
+	if !revoked {
+		return v.Answer
+	}
+	a.Timers.Revoked = stabilityOf(stability, m.Proposal, a.Snapshot.Now)
 	if a.revokedWait = v.Answer == Waiting; v.Answer != Permitted {
 		a.requeueAsFor(alone, v, due)
 	}

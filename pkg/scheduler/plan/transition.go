@@ -102,9 +102,10 @@ func (a *planner) inProgress() *berthv1alpha1.PlacementChange {
 }
 
 // remainingChange returns the rest of the change in progress; nil if that is the change to Target
-// itself (instead), or the Placement cannot keep a cluster that the rest keeps. Revoked ones are
-// removed beside it, once that is permitted: the rest then goes on under a record of its own,
-// because lists of records do not change.
+// itself (instead). Clusters that the rest keeps and the Placement cannot keep are removed beside
+// it, if that is permitted: the rest then goes on under a record of its own, because lists of
+// records do not change. Otherwise revoked ones wait, and others end it, so that a user can approve
+// their removal.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	open := a.inProgress()
 	if open == nil || isSame(open, instead.Open) {
@@ -116,10 +117,12 @@ func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	}
 	lost, revoked := changes.Minus(a.forcedRemovals(), rest.Removed), changes.Minus(revokedClusters(a.Snapshot), rest.Removed)
 	switch {
+	case len(lost) == 0:
+		return rest
+	case a.permitBeside(ctx, lost, len(lost) == len(revoked)) == Permitted:
+		return a.restWithout(open, lost)
 	case len(lost) > len(revoked):
 		return nil
-	case len(lost) > 0 && a.permitRevoked(ctx, revoked) == Permitted:
-		return a.restWithout(open, revoked)
 	}
 	return rest
 }
