@@ -123,9 +123,10 @@ func (a *Attempt) endIsUnwritten() bool {
 	return !a.recorded && len(a.Records.Before) > 0 && changes.History(a.Snapshot.Subject.Records).Open() != nil
 }
 
-// unreserveStep undoes Reserve for a step that was not published. While its change, or the one
-// beside it, stays open, only plugins that count permitted changes undo it; none while it may be
-// published.
+// unreserveStep undoes Reserve for a step that was not published, but not while it may be published.
+// If its change, or the one beside it, stays open, only plugins that count permitted changes undo
+// it. The open change, which the step may have superseded, is reserved again; so they count it if it
+// is permitted, because Permit is not asked about it again.
 func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framework.Proposal) {
 	if step == nil || step.Kind == framework.Republication {
 		return
@@ -137,13 +138,18 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 	} else {
 		a.claim = a.claim.Released(a.Snapshot.Queue, len(step.Writes) > 0)
 	}
-	if !unread {
-		a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, step, keeps)...)
+	if unread {
+		return
 	}
-	if p := plan.OpenChange(a.Snapshot); !keeps && p != nil {
-		// The step would have superseded it.
-		a.claim = plan.ClaimFor(p, a.Snapshot.Queue, plan.IsPermitted(a.Snapshot))
-		_ = plan.Reserve(ctx, a.Profile, a.State, p, false)
+	a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, step, keeps)...)
+	if open := a.OpenRecord(); open != nil && a.Change != nil && open.Spec.Revision == a.Change.Revision {
+		if open.Status.PermittedTime != nil {
+			_ = plan.Reserve(ctx, a.Profile, a.State, a.Change.Proposal, true)
+		}
+		return
+	}
+	if claim, _ := plan.ReserveOpen(ctx, a.Profile, a.State, false); claim.Clusters != nil && !keeps {
+		a.claim = claim
 		s.memory.setReserved(a.Snapshot.Subject, true)
 	}
 }

@@ -165,6 +165,56 @@ func (d *desk) other(tier string) (attempt func(number int32) plan.Outcome) {
 	}
 }
 
+// TestOpenChangeCounts: a permitted change that goes on counts for limits on removals, also after a
+// step that would have superseded it could not be published, and while its Placement, disabled for a
+// while, cannot be decided yet.
+func TestOpenChangeCounts(t *testing.T) {
+	for name, interrupt := range map[string]func(d *desk){
+		"nothing": func(*desk) {},
+		"a superseding step fails": func(d *desk) {
+			d.pages.refuse = func(string) error { return errHubDown }
+			d.later(601)
+			d.tier("silver", "y") // The rest of the change in progress adds it.
+			d.tier("gold", "z")
+			if a, failure := d.try(); failure.IsSuccess() || a.Step == nil || a.Change.Revision != 3 {
+				d.t.Fatalf("the outcome is %s of change %d, %v", a.Outcome, a.Change.Revision, failure)
+			}
+			d.pages.refuse = nil
+		},
+		"disabled for a while": func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+			})
+			d.scheduler.Attempt(d.t.Context(), key.Namespace, d.snapshot)
+			d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = nil })
+			d.x.answer = framework.AsStatus(errHubDown)
+			d.attempt()
+			d.x.answer = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 2, "window": "1h", "settle": "0s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.MinReadySeconds = 600
+			})
+			d.add("s1")
+			d.add("s2")
+			d.tier("steel", "s1", "s2")
+			attempt := d.other("steel")
+			attempt(2)
+			d.tier("silver", "a", "b")
+			d.tier("gold", "x", "y")
+			d.attemptUntilStable()
+			if d.condition(v1alpha1.PlacementConditionDecisionProgressing) == nil {
+				t.Fatal(d.whole())
+			}
+			interrupt(d)
+			if got := attempt(1); got != plan.Held {
+				t.Errorf("a third removal, of another Placement, is %s: %s", got, d.whole())
+			}
+		})
+	}
+}
+
 // TestEnabledAgainKeepsReservation: a Placement is enabled again with its change still open; while
 // its first attempts fail, the change keeps what it reserves.
 func TestEnabledAgainKeepsReservation(t *testing.T) {

@@ -18,7 +18,7 @@ func (s *Scheduler) ReserveOpenChanges(ctx context.Context, placements []types.N
 	defer s.cycle.Unlock()
 	for _, key := range placements {
 		if snapshot := takeSnapshot(key); snapshot != nil && framework.WhyNotDecided(snapshot.Subject.Placement) == "" {
-			s.reserveOpenChange(ctx, snapshot)
+			s.reserveOpenChange(ctx, snapshot, true)
 		}
 	}
 }
@@ -45,19 +45,16 @@ func (s *Scheduler) giveBack(ctx context.Context, snapshot *framework.Snapshot) 
 func (s *Scheduler) reserveAgain(ctx context.Context, snapshot *framework.Snapshot) {
 	before := s.memory.of(snapshot.Subject.Key())
 	if !before.reserved && (before.uid == "" || before.uid == snapshot.Subject.Placement.UID) {
-		s.reserveOpenChange(ctx, snapshot)
+		s.reserveOpenChange(ctx, snapshot, before.uid == "")
 	}
 }
 
-// reserveOpenChange ignores failures of Reserve, because the first attempt reserves again and
-// reports them.
-func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.Snapshot) {
-	p := plan.OpenChange(snapshot)
-	if p == nil {
+func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.Snapshot, recounted bool) {
+	profile, _ := s.ProfileOf(snapshot.Subject.Placement)
+	claim, _ := plan.ReserveOpen(ctx, profile, framework.NewCycleState(snapshot), recounted)
+	if claim.Clusters == nil {
 		return
 	}
-	profile, _ := s.ProfileOf(snapshot.Subject.Placement)
-	_ = plan.Reserve(ctx, profile, framework.NewCycleState(snapshot), p, false)
-	s.storeClaim(snapshot.Subject, plan.ClaimFor(p, snapshot.Queue, plan.IsPermitted(snapshot)), plan.KeepClaim)
+	s.storeClaim(snapshot.Subject, claim, plan.KeepClaim)
 	s.memory.reserve(snapshot.Subject, profile)
 }

@@ -70,6 +70,19 @@ func (a *planner) reserveAgain(ctx context.Context) {
 	a.recovered(Reserve(ctx, a.Profile, a.State, a.Change.Proposal, false))
 }
 
+// ReserveOpen reserves for what is left of the change of the open record, and returns its claim;
+// KeepClaim without one. Recounted is true if plugins that count permitted changes counted it after
+// a start. It returns the last panic, too; the next attempt reserves again and reports failures.
+func ReserveOpen(ctx context.Context, profile *plugins.Profile, state *framework.CycleState, recounted bool) (Claim, *framework.Status) {
+	snapshot := state.Snapshot()
+	p := OpenChange(snapshot)
+	if p == nil {
+		return KeepClaim, nil
+	}
+	permitted := changes.History(snapshot.Subject.Records).Open().Status.PermittedTime != nil
+	return ClaimFor(p, snapshot.Queue, permitted), Reserve(ctx, profile, state, p, permitted && !recounted)
+}
+
 // Reserve runs Reserve of all plugins, those that count permitted changes only for a permitted one,
 // and ignores what they answer. It returns the last panic.
 func Reserve(ctx context.Context, profile *plugins.Profile, state *framework.CycleState, p *framework.Proposal, permitted bool) (failure *framework.Status) {

@@ -73,9 +73,11 @@ func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool
 	stays := a.in.Reserved && (unrecorded || open != nil && (v.Answer == Failed || v.Answer == Waiting && own))
 	v = v.orFailed(a.unreserve(ctx, m.Proposal, keeps || stays && (own || unrecorded)))
 	a.keepsReserved = a.keepsReserved || stays
-	if p := OpenChange(a.Snapshot); stays && !own && !unrecorded && p != nil {
-		a.Claim = KeepClaim
-		a.recovered(Reserve(ctx, a.Profile, a.State, p, open.Status.PermittedTime != nil))
+	if stays && !own && !unrecorded {
+		if claim, panicked := ReserveOpen(ctx, a.Profile, a.State, false); claim.Clusters != nil {
+			a.Claim = KeepClaim
+			a.recovered(panicked)
+		}
 	}
 	return v
 }

@@ -74,12 +74,6 @@ func (a *planner) original() []string {
 	return names
 }
 
-// IsPermitted reports whether the change of the open record is permitted; false without one.
-func IsPermitted(snapshot *framework.Snapshot) bool {
-	open := changes.History(snapshot.Subject.Records).Open()
-	return open != nil && open.Status.PermittedTime != nil
-}
-
 // OpenChange returns what is left of the change of the open record; nil without one. The selected
 // clusters have no scores.
 func OpenChange(snapshot *framework.Snapshot) *framework.Proposal {
