@@ -224,7 +224,7 @@ func shortValue(value any) string {
 // nil if there is none. generation is that of the Placement.
 func (h History) Undoable(generation int64) *berthv1alpha1.PlacementChange {
 	for _, record := range slices.Backward(h) {
-		if follows(record) && (began(record) || record.Spec.PlacementGeneration == generation) {
+		if follows(record) && (mayBePublished(record) || record.Spec.PlacementGeneration == generation) {
 			return record
 		}
 	}
@@ -245,7 +245,7 @@ func (h History) BeforeEdit(edit *berthv1alpha1.PlacementChange) *berthv1alpha1.
 		case record.Spec.Revision >= edit.Spec.Revision:
 		case record.Status.Phase == berthv1alpha1.PhasePublished:
 			return record
-		case follows(record) && began(record) && record.Spec.PlacementGeneration != edit.Spec.PlacementGeneration:
+		case follows(record) && mayBePublished(record) && record.Spec.PlacementGeneration != edit.Spec.PlacementGeneration:
 			return nil
 		}
 	}

@@ -120,8 +120,8 @@ func Continues(record *berthv1alpha1.PlacementChange, c *Change, published []str
 	if record.Spec.To != c.To || record.Spec.PlacementGeneration != c.Generation || revision > record.Spec.Revision {
 		return false
 	}
-	began := record.Status.Phase == berthv1alpha1.PhaseProgressing || record.Status.PermittedTime != nil
-	if record.Spec.From == c.From || !began {
+	permitted := record.Status.Phase == berthv1alpha1.PhaseProgressing || record.Status.PermittedTime != nil
+	if record.Spec.From == c.From || !permitted {
 		return record.Spec.From == c.From
 	}
 	_, errBefore := Before(record, published)

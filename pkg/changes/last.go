@@ -47,7 +47,7 @@ func (h History) Clusters(listed []string) (names []string, ok bool) {
 	// From the newest record backwards, the last record that names a cluster says whether it is in.
 	in := map[string]bool{}
 	for _, record := range slices.Backward(h[:slices.Index(h, newest)+1]) {
-		if !began(record) || endedBefore(record) {
+		if !mayBePublished(record) || endedBefore(record) {
 			continue
 		}
 		added, removed, err := Lists(record)
@@ -92,7 +92,7 @@ func (h History) ClustersInSteps(listed []string, revision int64) (names []strin
 		return nil, false
 	}
 	before, known := listed, revision == newest.Spec.Revision
-	later := slices.DeleteFunc(slices.Clone(h[slices.Index(h, newest)+1:]), func(r *berthv1alpha1.PlacementChange) bool { return !began(r) })
+	later := slices.DeleteFunc(slices.Clone(h[slices.Index(h, newest)+1:]), func(r *berthv1alpha1.PlacementChange) bool { return !mayBePublished(r) })
 	for _, record := range slices.Backward(later) {
 		added, removed, err := Lists(record)
 		if err != nil {

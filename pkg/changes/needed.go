@@ -66,7 +66,7 @@ func (h History) Surplus(n *Needs) []*berthv1alpha1.PlacementChange {
 		switch {
 		case needed[i] && kept < berthv1alpha1.MaxHistoryLimit:
 			kept++
-		case !needed[i] && spare > 0 && (*limited <= n.HistoryLimit || i > oldest && began(record)):
+		case !needed[i] && spare > 0 && (*limited <= n.HistoryLimit || i > oldest && mayBePublished(record)):
 			spare--
 			kept++
 		default:
@@ -86,10 +86,10 @@ func (h History) needed(n *Needs) (needed []bool, oldest int) {
 		needed[i] = IsOpen(record) ||
 			n.applies(record) ||
 			n.Pinned > 0 && record.Spec.Revision >= n.Pinned ||
-			i >= min(newest, undo) && began(record) ||
+			i >= min(newest, undo) && mayBePublished(record) ||
 			n.counts(record) ||
 			n.measures(record)
-		if needed[i] && began(record) {
+		if needed[i] && mayBePublished(record) {
 			oldest = i
 		}
 	}
@@ -133,7 +133,7 @@ func (n *Needs) measures(record *berthv1alpha1.PlacementChange) bool {
 // Joins reports whether a record may name clusters that were published by it, and are new.
 func Joins(record *berthv1alpha1.PlacementChange) bool {
 	spec := &record.Spec
-	return began(record) && (spec.AddedCount > 0 || len(spec.Returned) > 0 || len(spec.Delta) > 0 || spec.Truncated)
+	return mayBePublished(record) && (spec.AddedCount > 0 || len(spec.Returned) > 0 || len(spec.Delta) > 0 || spec.Truncated)
 }
 
 // EndedSince reports whether a change was still published after a time, or is not complete.

@@ -109,7 +109,7 @@ func (b *backwards) after(record *berthv1alpha1.PlacementChange) ([]string, erro
 // undo removes from a set what a record added, and adds what it removed, whether all of it was
 // published or only a part.
 func undo(record *berthv1alpha1.PlacementChange, set map[string]bool) error {
-	if !began(record) {
+	if !mayBePublished(record) {
 		return nil
 	}
 	added, removed, err := Lists(record)
@@ -125,8 +125,8 @@ func undo(record *berthv1alpha1.PlacementChange, set map[string]bool) error {
 	return nil
 }
 
-// began is true for a record whose change may have been published, at least in part.
-func began(record *berthv1alpha1.PlacementChange) bool {
+// mayBePublished is true for a record whose change may have been published, at least in part.
+func mayBePublished(record *berthv1alpha1.PlacementChange) bool {
 	switch record.Status.Phase {
 	case "", berthv1alpha1.PhaseProgressing, berthv1alpha1.PhasePublished:
 		return true

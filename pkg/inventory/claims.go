@@ -15,19 +15,20 @@ type claim struct {
 	// External edits of pages do not count: with them, a user who can write pages could take the
 	// capacity of others.
 	listed framework.Bitset
-	// writing are other clusters that are being published or reserved, each acquired in the table
-	// of names. unpermitted is true if their change may still be rejected.
-	writing     framework.Bitset
+	// reserved are other clusters that the attempt's change adds, until they are published, also
+	// while it is held. Each is acquired in the table of names. unpermitted is true while the
+	// change may still be rejected.
+	reserved    framework.Bitset
 	unpermitted bool
 	// unlabelled counts how often pages without label, of which the Placement is the controller,
 	// list each cluster. As in Open Cluster Management such a cluster counts as a decision, of
 	// which the Placement does not know.
 	unlabelled map[int]int32
-	// written are clusters on pages that Berth writes or wrote, each acquired in the table of
-	// names. The Placement has them until the whole decision is published, or a page was read that
+	// landed are clusters that may be on a page: Berth writes it, or wrote it. Each is acquired in
+	// the table of names. The Placement has them until the whole decision is published, or a page was read that
 	// does not list them, because the response of a write can be lost. They are known only if
 	// others depend on them.
-	written framework.Bitset
+	landed framework.Bitset
 	// target are the clusters that the open change adds, leaving those that it removes. permitted
 	// is true once it is permitted, progressing while it is published in steps. A Placement that is
 	// not decided makes no change.
@@ -37,15 +38,15 @@ type claim struct {
 
 // has returns the clusters that the Placement has, for those that depend on it.
 func (c *claim) has() framework.Bitset {
-	return c.listed.Clone().Or(c.writing).Or(c.written).Or(c.target)
+	return c.listed.Clone().Or(c.reserved).Or(c.landed).Or(c.target)
 }
 
-// followed returns where Placements that are with this one may be. What a change adds that may still
-// be rejected counts only if there is nothing else.
+// followed returns where Placements that are with this one may be. What a change adds that may
+// still be rejected counts only if there is nothing else.
 func (c *claim) followed() framework.Bitset {
-	kept := c.listed.Clone().Or(c.written)
+	kept := c.listed.Clone().Or(c.landed)
 	if !c.unpermitted {
-		kept = kept.Or(c.writing)
+		kept = kept.Or(c.reserved)
 	}
 	if c.permitted {
 		kept = kept.Or(c.target)
@@ -102,29 +103,29 @@ func (inv *Inventory) claim(p *placement, clusters []string, unpermitted bool, e
 		i, known := inv.names.index[name]
 		return known && set.Has(i)
 	}
-	writing := slices.DeleteFunc(slices.Clone(clusters), func(name string) bool { return isIn(p.claim.listed, name) })
-	differs := slices.ContainsFunc(writing, func(name string) bool { return !isIn(p.claim.writing, name) })
-	unpermitted = unpermitted && len(writing) > 0
-	if differs || len(writing) != p.claim.writing.Len() || unpermitted != p.claim.unpermitted {
-		inv.dispatch(Input{Kind: InputReserved, Placement: p.key, Clusters: writing, Unpermitted: unpermitted}, e)
+	reserved := slices.DeleteFunc(slices.Clone(clusters), func(name string) bool { return isIn(p.claim.listed, name) })
+	differs := slices.ContainsFunc(reserved, func(name string) bool { return !isIn(p.claim.reserved, name) })
+	unpermitted = unpermitted && len(reserved) > 0
+	if differs || len(reserved) != p.claim.reserved.Len() || unpermitted != p.claim.unpermitted {
+		inv.dispatch(Input{Kind: InputReserved, Placement: p.key, Clusters: reserved, Unpermitted: unpermitted}, e)
 	}
 }
 
-// setWriting replaces the clusters that are being published or reserved.
-func (inv *Inventory) setWriting(p *placement, clusters []string, unpermitted bool) {
-	before := p.claim.writing
+// setReserved replaces the reserved clusters.
+func (inv *Inventory) setReserved(p *placement, clusters []string, unpermitted bool) {
+	before := p.claim.reserved
 	p.claim.unpermitted = unpermitted
-	inv.countInstead(&p.claim, &p.claim.writing, inv.names.acquireAll(clusters))
+	inv.countInstead(&p.claim, &p.claim.reserved, inv.names.acquireAll(clusters))
 	inv.names.releaseAll(before)
 	inv.claimChanged(p)
 }
 
 // counts reports whether a cluster counts as a decision of the Placement.
 func (c *claim) counts(i int) bool {
-	return c.listed.Has(i) || c.writing.Has(i) || c.unlabelled[i] > 0
+	return c.listed.Has(i) || c.reserved.Has(i) || c.unlabelled[i] > 0
 }
 
-// countInstead replaces one of the sets that count as decisions, listed or writing. A cluster that
+// countInstead replaces one of the sets that count as decisions, listed or reserved. A cluster that
 // counts for several reasons counts once.
 func (inv *Inventory) countInstead(c *claim, set *framework.Bitset, next framework.Bitset) {
 	before := *set
@@ -142,35 +143,35 @@ func (inv *Inventory) countInstead(c *claim, set *framework.Bitset, next framewo
 	*set = next
 }
 
-// addWritten stores that clusters may be on a page, if decisions can depend on that.
-func (inv *Inventory) addWritten(p *placement, clusters []string) {
+// addLanded stores that clusters may be on a page, if decisions can depend on that.
+func (inv *Inventory) addLanded(p *placement, clusters []string) {
 	if !inv.dependsOnClaim(p.key) {
 		return
 	}
 	for _, name := range clusters {
-		if i, known := inv.names.index[name]; known && !p.claim.written.Has(i) {
+		if i, known := inv.names.index[name]; known && !p.claim.landed.Has(i) {
 			inv.names.hold(i)
-			p.claim.written = p.claim.written.Set(i)
+			p.claim.landed = p.claim.landed.Set(i)
 			inv.claimChanged(p)
 		}
 	}
 }
 
-// pageRead ends the clusters of addWritten that are on no page, after a page was read because the
+// pageRead ends the clusters of addLanded that are on no page, after a page was read because the
 // response to its write was lost. The other pages of the Placement are known.
 func (inv *Inventory) pageRead(placement Key, e *event) {
-	if p := inv.placements[placement]; p != nil && p.claim.written.Len() > 0 {
-		if missed := p.claim.written.Without(inv.pages.listedBy(placement)); missed.Len() > 0 {
+	if p := inv.placements[placement]; p != nil && p.claim.landed.Len() > 0 {
+		if missed := p.claim.landed.Without(inv.pages.listedBy(placement)); missed.Len() > 0 {
 			inv.dispatch(Input{Kind: InputMissed, Placement: placement, Clusters: inv.names.of(missed)}, e)
 		}
 	}
 }
 
-// removeWritten ends what addWritten stored of single clusters.
-func (inv *Inventory) removeWritten(p *placement, clusters []string) {
+// removeLanded ends what addLanded stored of single clusters.
+func (inv *Inventory) removeLanded(p *placement, clusters []string) {
 	for _, name := range clusters {
-		if i, known := inv.names.index[name]; known && p.claim.written.Has(i) {
-			p.claim.written.Unset(i)
+		if i, known := inv.names.index[name]; known && p.claim.landed.Has(i) {
+			p.claim.landed.Unset(i)
 			inv.names.release(i)
 		}
 	}
@@ -182,10 +183,10 @@ func (inv *Inventory) dependsOnClaim(placement Key) bool {
 	return inv.placements[placement] != nil && inv.selections.dependent[placement.Namespace] > 0
 }
 
-// endWritten ends what addWritten stored.
-func (inv *Inventory) endWritten(p *placement) {
-	inv.names.releaseAll(p.claim.written)
-	p.claim.written = nil
+// endLanded ends what addLanded stored.
+func (inv *Inventory) endLanded(p *placement) {
+	inv.names.releaseAll(p.claim.landed)
+	p.claim.landed = nil
 }
 
 // updateTarget reads the open change of a Placement again.

@@ -41,7 +41,7 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 	if p := inv.placements[key]; p != nil {
 		inv.addDeleted(object)
 		inv.forgetPublished(p)
-		inv.setWriting(p, nil, false)
+		inv.setReserved(p, nil, false)
 		inv.countPages(key, -1)
 		inv.removePlacement(p)
 		inv.countPages(key, 1)

@@ -29,8 +29,8 @@ type Input struct {
 	Placement Key
 	// Published is the last published decision, Before the one before it. Each may be nil.
 	Published, Before *framework.Published
-	// Clusters are those that are being published or reserved (InputReserved), or that may be on a page that is
-	// being written (InputLanded), or are not (InputMissed). InputPublished ends InputLanded, and
+	// Clusters are those that are reserved (InputReserved), or that may be on a page that is being
+	// written (InputLanded), or are not (InputMissed). InputPublished ends InputLanded, and
 	// the time in which other writers own the pages if the decision is FromPages, unless
 	// KeepsLanded.
 	Clusters    []string
@@ -51,7 +51,7 @@ const (
 	InputDeleted InputKind = "deleted"
 	// InputPublished sets the decision that Berth published last for a Placement.
 	InputPublished InputKind = "published"
-	// InputReserved sets the clusters of a Placement that are being published or reserved.
+	// InputReserved sets the clusters that are reserved for a Placement.
 	InputReserved InputKind = "reserved"
 	// InputLanded adds clusters of a Placement that may be on a page that is being written.
 	InputLanded InputKind = "landed"
@@ -146,11 +146,11 @@ func (inv *Inventory) dispatch(in Input, e *event) {
 	case in.Kind == InputPublished:
 		inv.setPublished(p, in.Published, in.KeepsLanded)
 	case in.Kind == InputReserved:
-		inv.setWriting(p, in.Clusters, in.Unpermitted)
+		inv.setReserved(p, in.Clusters, in.Unpermitted)
 	case in.Kind == InputLanded:
-		inv.addWritten(p, in.Clusters)
+		inv.addLanded(p, in.Clusters)
 	case in.Kind == InputMissed:
-		inv.removeWritten(p, in.Clusters)
+		inv.removeLanded(p, in.Clusters)
 	}
 }
 
@@ -170,11 +170,11 @@ func (inv *Inventory) Contents(emit func(number int64, contents []Input)) {
 		if p.last != nil {
 			add(Input{Kind: InputPublished, Placement: key, Published: p.last, KeepsLanded: true})
 		}
-		if p.claim.written.Len() > 0 {
-			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.names.of(p.claim.written)})
+		if p.claim.landed.Len() > 0 {
+			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.names.of(p.claim.landed)})
 		}
-		if p.claim.writing.Len() > 0 {
-			add(Input{Kind: InputReserved, Placement: key, Clusters: inv.names.of(p.claim.writing), Unpermitted: p.claim.unpermitted})
+		if p.claim.reserved.Len() > 0 {
+			add(Input{Kind: InputReserved, Placement: key, Clusters: inv.names.of(p.claim.reserved), Unpermitted: p.claim.unpermitted})
 		}
 	}
 	if inv.started {

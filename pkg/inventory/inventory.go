@@ -341,7 +341,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		s.Pages = append(s.Pages, page.object)
 	}
 	s.Evictions = inv.evictionsOf(p)
-	s.Entries.Clusters = p.claim.listed.Clone().Or(p.claim.writing)
+	s.Entries.Clusters = p.claim.listed.Clone().Or(p.claim.reserved)
 	s.Incumbents, s.Leaving = p.claim.incumbents(), p.claim.leaving
 	if h := inv.holdings.byPlacement[p.key]; h != nil {
 		s.Has, s.CapacityRequest = h.has, h.capacityRequest

@@ -107,9 +107,9 @@ func (inv *Inventory) setLast(p *placement, last *framework.Published) {
 	inv.countInstead(c, &c.listed, inv.names.acquireAll(names))
 	inv.names.releaseAll(before)
 	// These are not being published any more.
-	for i := range c.writing.All {
+	for i := range c.reserved.All {
 		if c.listed.Has(i) {
-			c.writing.Unset(i)
+			c.reserved.Unset(i)
 			inv.names.release(i)
 		}
 	}
@@ -230,7 +230,7 @@ func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
 	inv.processOwn(func(e *event) {
 		p := inv.placementOf(subject)
-		if p == nil || p.delegated || last == nil && p.claim.written.Len() == 0 {
+		if p == nil || p.delegated || last == nil && p.claim.landed.Len() == 0 {
 			return
 		}
 		next := last
@@ -263,7 +263,7 @@ func (inv *Inventory) OnPublished(call func(placement Key)) { inv.onPublished.St
 // locked.
 func (inv *Inventory) setPublished(p *placement, last *framework.Published, keepsLanded bool) {
 	if !keepsLanded {
-		inv.endWritten(p)
+		inv.endLanded(p)
 		p.before = nil
 		p.delegated = p.delegated && !last.FromPages
 	}

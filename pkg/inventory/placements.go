@@ -169,7 +169,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 			p.specBefore = specBefore(old, object)
 		} else {
 			inv.forgetPublished(old)
-			inv.setWriting(old, nil, false)
+			inv.setReserved(old, nil, false)
 		}
 		p.claim = old.claim
 		inv.removePlacement(old)
@@ -216,7 +216,7 @@ func (inv *Inventory) removePlacement(p *placement) {
 // forgetPublished ends what a Placement has published.
 func (inv *Inventory) forgetPublished(p *placement) {
 	inv.setLast(p, nil)
-	inv.endWritten(p)
+	inv.endLanded(p)
 }
 
 // edited names the first part in which two states of a Placement differ.

@@ -78,7 +78,7 @@ func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapsh
 func (s *Scheduler) decideDry(ctx context.Context, snapshot *framework.Snapshot, deadline *limits.Deadline) *Attempt {
 	d := s.Decider.Decide(ctx, decide.Request{Snapshot: snapshot, Deadline: deadline, Failure: s.TakePreparationFailure(snapshot.Subject.Placement)})
 	p := plan.Make(ctx, d, plan.Input{Dry: true, Timeouts: s.Timeouts(snapshot.Subject.Placement), Limits: &s.Limits, Timer: s.Timer})
-	return &Attempt{Plan: p, Done: Done{Step: p.Publish, Err: p.PermitErr, claim: p.Claim}}
+	return &Attempt{Plan: p, Done: Done{Step: p.Publish, Err: p.PlanErr, claim: p.Claim}}
 }
 
 // Attempt runs steps 1 to 9 for one Placement of a namespace. takeSnapshot runs with the cycle lock

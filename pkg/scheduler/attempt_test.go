@@ -168,7 +168,7 @@ func TestFailureAfterATimeout(t *testing.T) {
 		s := New(nil, nil)
 		s.Clock, s.CycleTimeout = clocktesting.NewFakeClock(fixture.Now), time.Second
 		p := attemptOn(nil).Plan
-		p.Outcome, p.Timeouts, p.PermitErr = outcome, 1, framework.NewStatus(framework.Error, "down")
+		p.Outcome, p.Timeouts, p.PlanErr = outcome, 1, framework.NewStatus(framework.Error, "down")
 		pl := p.Snapshot.Subject.Placement
 		s.EndAttempt(pl, time.Millisecond, 0, false)
 		for range 3 {

@@ -36,7 +36,7 @@ func TestClaims(t *testing.T) {
 			s.StoreQuota = func(_ *framework.Subject, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
 			p := &framework.Proposal{
 				Added: []string{"a"}, Selected: make([]framework.SelectedCluster, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
-				Partial: tc.partial, KeepsReservation: tc.beside,
+				Partial: tc.partial,
 			}
 			var got []string
 			store := func(next, stored plan.Claim) {
@@ -49,7 +49,7 @@ func TestClaims(t *testing.T) {
 			begun := plan.ClaimFor(p, tc.queue, true)
 			store(begun, plan.KeepClaim)
 			store(begun.Released(tc.queue, tc.writes > 0), begun)
-			store(begun.Published(tc.queue, p), begun)
+			store(begun.Published(tc.queue, p, tc.beside), begun)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -15,7 +15,7 @@ import (
 
 // execute writes the records of a Plan that must come first and then runs step 9.
 func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
-	a := &Attempt{Plan: p, Done: Done{Err: p.PermitErr, claim: p.Claim}}
+	a := &Attempt{Plan: p, Done: Done{Err: p.PlanErr, claim: p.Claim}}
 	if p.Publish != nil {
 		// The Bind plugin stores its writes in it.
 		step := *p.Publish
@@ -28,7 +28,7 @@ func (s *Scheduler) execute(ctx context.Context, p *plan.Plan) *Attempt {
 		return a
 	default:
 		s.publish(ctx, a)
-		a.Err = cmp.Or(p.PermitErr, a.Err)
+		a.Err = cmp.Or(p.PlanErr, a.Err)
 		s.storeClaim(a.Snapshot.Subject, a.claim, p.Claim)
 	}
 	a.unverified = s.memory.of(p.Snapshot.Subject.Key()).unverified != nil
@@ -132,7 +132,7 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 		return
 	}
 	unread := s.mayBePublished(a.Snapshot.Subject)
-	keeps := step.KeepsReservation || unread || a.OpenRecord() != nil || a.endIsUnwritten()
+	keeps := a.Beside || unread || a.OpenRecord() != nil || a.endIsUnwritten()
 	if keeps {
 		s.memory.setReserved(a.Snapshot.Subject, true)
 	} else {
@@ -213,7 +213,7 @@ func (s *Scheduler) bind(ctx context.Context, a *Attempt) *framework.Status {
 func (s *Scheduler) postBind(ctx context.Context, a *Attempt, now time.Time) {
 	s.memory.publishStep(a.Snapshot.Subject, a.Step, now)
 	defer s.Timer.Start(a.Profile, "PostBind")()
-	a.claim = a.claim.Published(a.Snapshot.Queue, a.Step)
+	a.claim = a.claim.Published(a.Snapshot.Queue, a.Step, a.Beside)
 	for _, plugin := range a.Profile.PostBind {
 		panicked := plugins.Call(ctx, "PostBind", plugin, func() *framework.Status {
 			plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, a.Step)

@@ -146,9 +146,8 @@ func proposalOf(p *framework.Proposal) *replayedProposal {
 		return nil
 	}
 	o := replayedProposal{Proposal: *p}
-	// The cause describes the edit of a spec, and a recording may begin after it. A dry run does
-	// not know what earlier attempts reserved.
-	o.Writes, o.Result, o.Proposal.Selected, o.Cause, o.KeepsReservation = nil, framework.BindResult{}, nil, "", false
+	// The cause describes the edit of a spec, and a recording may begin after it.
+	o.Writes, o.Result, o.Proposal.Selected, o.Cause = nil, framework.BindResult{}, nil, ""
 	for _, s := range p.Selected {
 		o.Selected = append(o.Selected, fmt.Sprint(s.Cluster.Name, " ", s.Score))
 	}

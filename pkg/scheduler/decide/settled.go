@@ -25,7 +25,7 @@ func (r *Decision) Settles(ctx context.Context) (s *framework.Settled, failure *
 	return s, failure
 }
 
-// publishesSelected reports whether the pages list exactly the selected clusters.
+// publishesSelected reports whether exactly the selected clusters were published last.
 func (r *Decision) publishesSelected() bool {
 	published := r.Snapshot.Subject.LastClusters
 	return published.Len() == len(r.Selected) &&

@@ -230,7 +230,7 @@ type PermitPlugin interface {
 	Plugin
 	// Permit must not block or keep state: simulations and explanations call it, too. Wait
 	// holds the change. The duration counts from this plugin's first Wait for the change;
-	// then, with 0 at once and without a record, the change expires, unless it is approved.
+	// then, with 0 at once, the change expires, unless it is approved.
 	// Unschedulable and UnschedulableAndUnresolvable deny the change, Pending repeats the
 	// attempt soon, other codes are Errors. Except after Success the published decision stays.
 	// Each attempt for the Placement calls Permit again for a held change. If it is not
@@ -268,7 +268,7 @@ type Transition struct {
 	Why string
 }
 
-// PreBindPlugin prepares the added clusters. It does not run if the Proposal Republishes.
+// PreBindPlugin prepares the added clusters. It does not run for a Republication.
 type PreBindPlugin interface {
 	Plugin
 	// PreBind must be idempotent. It may not be called for a Proposal that changes nothing. Codes
@@ -285,7 +285,7 @@ type BindPlugin interface {
 	Bind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 }
 
-// PostBindPlugin receives each published Proposal, except one that Republishes. A call can be lost,
+// PostBindPlugin receives each published Proposal, except a Republication. A call can be lost,
 // for example in a crash. Proposals that change nothing may be left out.
 type PostBindPlugin interface {
 	Plugin

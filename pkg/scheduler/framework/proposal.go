@@ -27,9 +27,10 @@ type Proposal struct {
 	Revision int64
 	// Kind says where the Proposal leads.
 	Kind Kind
-	// Partial is true if the Proposal is one step of a change, and the change continues after it.
+	// Partial is true for a step of a change. Another attempt follows it, also after the last step.
 	Partial bool
-	// KeepsReservation is true for a removal of its own while the rest of a change stays reserved.
+	// KeepsReservation is true for a removal of its own while the rest of the change in progress
+	// stays reserved.
 	KeepsReservation bool
 	// Edited is true if the Placement's spec or profile changed since the last publication.
 	Edited bool
@@ -61,8 +62,11 @@ type Kind string
 
 // The kinds of Proposals.
 const (
-	// ToTarget: to the selected clusters, or the rest of an earlier change.
+	// ToTarget: to the selected clusters.
 	ToTarget Kind = ""
+	// Continuation: the rest of the change in progress, although other clusters are selected, or
+	// nothing was decided.
+	Continuation Kind = "Continuation"
 	// ForcedRemoval: only clusters are removed that the Placement cannot keep: revoked, deleted, or
 	// excluded by a filter that forces it (ForcesRemoval).
 	ForcedRemoval Kind = "ForcedRemoval"
@@ -86,7 +90,7 @@ type Change struct {
 	Original []string
 	// ReadySince is since when added clusters have been published and ready, by name; clusters that
 	// were added long ago are not in it. LastProgress is the time of the last step or newly ready
-	// cluster; zero before the first step.
+	// cluster; before the first step, that of the permission.
 	ReadySince   map[string]time.Time
 	LastProgress time.Time
 

@@ -298,10 +298,10 @@ type Subject struct {
 	// CapacityRequest is what the policy requests; nil if it requests nothing.
 	CapacityRequest *CapacityRequest
 	// Has are the clusters that the Placement has: those that it published last, those that are
-	// being published, and those that its open change adds.
+	// reserved for it, and those that its open change adds.
 	Has Bitset
-	// Incumbents are Published and the clusters that the open change adds. Leaving are the clusters
-	// that it removes.
+	// Incumbents are LastClusters and those that the open change adds, without Leaving while it is
+	// published in steps. Leaving are the clusters that it removes.
 	Incumbents, Leaving Bitset
 	// Taken are page names that this Placement cannot use because other pages, or pages that are
 	// being deleted, have them; sorted.
@@ -337,8 +337,8 @@ func (s *Subject) LastRevision() int64 {
 	return s.Last.Revision
 }
 
-// DecisionCounts counts for each name the Placements that have published it or are publishing it,
-// and the pages of no Placement that list it. Names without a ManagedCluster have an index, too.
+// DecisionCounts counts for each name the Placements that have published it, or for which it is
+// reserved, and the pages of no Placement that list it. Names without a ManagedCluster have an index, too.
 type DecisionCounts struct {
 	ByIndex *Vector[int32]
 	// Histogram[c] is the number of names with the count c; Histogram[0] is not maintained.

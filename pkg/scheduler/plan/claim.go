@@ -49,9 +49,9 @@ func (c Claim) Released(queue *framework.QueueAdmission, written bool) Claim {
 }
 
 // Published returns the claim after a Proposal was published: of the quota, its clusters. While a
-// change is published in steps, or the rest of it stays reserved, the claim stays.
-func (c Claim) Published(queue *framework.QueueAdmission, p *framework.Proposal) Claim {
-	if queue != nil && !p.Partial && !p.KeepsReservation {
+// change is published in steps, or another one stays reserved beside it, the claim stays.
+func (c Claim) Published(queue *framework.QueueAdmission, p *framework.Proposal, beside bool) Claim {
+	if queue != nil && !p.Partial && !beside {
 		c.Quota = len(p.Selected)
 	}
 	return c

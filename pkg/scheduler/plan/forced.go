@@ -64,13 +64,14 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	claim, v := a.Claim, alone.permitChange(ctx, m)
 	a.Claim, a.Panics, a.unreserveFailed = alone.Claim, alone.Panics, a.unreserveFailed || alone.unreserveFailed
 	a.keepsReserved = a.keepsReserved || alone.keepsReserved
-	if p.KeepsReservation = a.Outcome.keepsReservation(); p.KeepsReservation && !a.in.Dry {
+	beside := a.Outcome.keepsReservation()
+	if beside && !a.in.Dry {
 		a.keepsReserved = true
 		a.reserveAgain(ctx)
 		a.Claim = claim // with that of the next change, if the rest waits, too
 	} else if a.keepsReserved || a.keepsOpenRecord() {
 		// The next attempt decides about what is reserved.
-		a.Claim, p.KeepsReservation = KeepClaim, true
+		a.Claim, beside = KeepClaim, true
 	}
 	switch v.Answer {
 	case Failed:
@@ -78,6 +79,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		return true
 	case Permitted:
 		if rest == nil {
+			a.Beside = beside
 			a.publishRemoval(m, v)
 		} else {
 			a.publishBeside(ctx, rest, m, v)
@@ -128,8 +130,8 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 }
 
 // permitBeside asks Permit plugins about the removal of clusters beside the rest of the change in
-// progress. That of revoked ones is asked for again until it is permitted; removeForced measures how
-// long others are to be removed.
+// progress. That of revoked ones is asked for again until it is permitted; removeForced measures
+// how long others are to be removed.
 func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bool) Outcome {
 	stability := a.Timers.Forced
 	if revoked {

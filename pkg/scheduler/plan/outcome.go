@@ -15,14 +15,16 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 )
 
-// Outcome says how an attempt ended.
+// Outcome says what an attempt planned for its change. That nothing was decided is said by Failure:
+// clusters may leave all the same. If step 9 fails, Done.Err says so.
 type Outcome string
 
 // The outcomes of attempts.
 const (
 	// Unchanged: the selected clusters are those published last.
 	Unchanged Outcome = "Unchanged"
-	// Undecided: no clusters were selected, and the published decision stays.
+	// Undecided: no clusters were selected, and the published decision stays; without one, an empty
+	// page is published.
 	Undecided Outcome = "Undecided"
 	// Permitted: the change may begin. It is only that of a Verdict.
 	Permitted Outcome = "Permitted"
@@ -42,7 +44,7 @@ const (
 	Rejected Outcome = v1alpha1.ReasonRejected
 	// Expired: the change was not approved in time.
 	Expired Outcome = v1alpha1.ReasonExpired
-	// Failed: a step failed; the attempt is repeated with backoff.
+	// Failed: step 6, 7 or 8 failed; the attempt is repeated with backoff.
 	Failed Outcome = "Failed"
 )
 
@@ -50,7 +52,7 @@ const (
 type Effects struct {
 	// DecisionPending is the status of the condition; its reason is the outcome. Empty removes it.
 	DecisionPending metav1.ConditionStatus
-	// Keep leaves the condition and the record as they are, as long as the change is so, too.
+	// Keep leaves the condition and the open record as they are, until the record ends (Ends).
 	Keep bool
 	// Event is the reason of a Warning event; empty if there is none.
 	Event string

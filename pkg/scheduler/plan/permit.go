@@ -20,12 +20,12 @@ import (
 type Verdict struct {
 	Answer Outcome
 	// Holds are the holds of Permit plugins if the answer is Held or Expired, or of the open
-	// record. Reason is set if it is Waiting, Denied or Rejected; PermitErr, if it is Failed. ended
+	// record. Reason is set if it is Waiting, Denied or Rejected; PlanErr, if it is Failed. ended
 	// is true for a change that had already ended; message is then that of its record, if only that
 	// says why.
 	Holds           []berthv1alpha1.ChangeHold
 	Reason, message string
-	PermitErr       *framework.Status
+	PlanErr         *framework.Status
 	ended           bool
 	// heldBy are the plugins that hold the change now, also if it has expired before. stillHeldBy
 	// are those of them that would hold it also after an approval; nil if it is approved.
@@ -33,7 +33,7 @@ type Verdict struct {
 }
 
 func failed(failure *framework.Status) Verdict {
-	return Verdict{Answer: Failed, PermitErr: failure}
+	return Verdict{Answer: Failed, PlanErr: failure}
 }
 
 // permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
@@ -62,8 +62,8 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 // endReserve runs Unreserve for a change that is not published now. keeps is true if the change
 // stays open, with what it reserved: then only plugins that count permitted changes run. Otherwise:
 //
-//   - the attempt fails or waits, and this change has the open record (own), or was reserved
-//     without a record (unrecorded): what earlier attempts reserved for it stays;
+//   - the attempt fails or waits, and this change has the open record (own); or it fails, and this
+//     change was reserved without a record (unrecorded): what earlier attempts reserved stays;
 //   - it fails, and another change has the open record: that is reserved again;
 //   - else nothing stays reserved.
 func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool) Verdict {

@@ -48,18 +48,21 @@ func (p *Plan) Publication() Publication {
 // Plan is the result of steps 5 to 8.
 type Plan struct {
 	*decide.Decision
-	// Target is the Proposal of the selected clusters; nil if nothing was decided.
+	// Target is the Proposal of the selected clusters; nil if nothing was decided, except before
+	// the first publication: then it is an empty page.
 	Target *framework.Proposal
-	// Change is the change that the Verdict is about: to Target, or one that is made instead. It is
-	// nil if no cluster is added or removed. Deferred is the change to Target if another one is
-	// made, or can be approved.
+	// Change is the change that the Verdict is about: to Target, or one that is made or may be
+	// approved instead; nil if there is none. Deferred is the change to Target then. It has no
+	// record, and nothing is remembered of it.
 	Change *Move
 	Verdict
 	Deferred *Deferred
 	// Outcome is that of the Verdict or, if that is Permitted, how much of the change is published.
 	Outcome Outcome
-	// Publish is the Proposal to publish now; nil for nothing.
+	// Publish is the Proposal to publish now; nil for nothing. Beside is true if that is a removal
+	// alone, and what is reserved for another change stays.
 	Publish *framework.Proposal
+	Beside  bool
 	// WithoutRecords is what is published if the records that come first cannot be written; nil for
 	// nothing.
 	WithoutRecords *framework.Proposal
@@ -107,7 +110,8 @@ type Input struct {
 	Timeouts int
 	// Dry reserves nothing.
 	Dry bool
-	// RevokedOnly is true for an attempt that only removes clusters of lost sets.
+	// RevokedOnly is true for an attempt that only removes clusters of lost sets: its Decision has
+	// a Failure. Its timeouts do not count.
 	RevokedOnly bool
 	Limits      *limits.Limits
 	Timer       decide.Timer
@@ -146,7 +150,7 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 	// 6. Reserve, 7. Permit.
 	a.chooseChange(ctx)
 	// 8. Transition.
-	a.setPublish(ctx)
+	a.publishOrRemove(ctx)
 	a.undecideIfTimedOut()
 	if a.Publish == nil && (a.Outcome != Undecided && a.Outcome != Failed || a.Snapshot.Subject.Last != nil) {
 		a.republish()
@@ -166,8 +170,8 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 }
 
 // chooseChange chooses the change that the attempt is about, and runs Reserve and Permit for it:
-// the rest of the change in progress, if that leads to Target; else the change to Target or, while
-// that must wait, again the rest. If Target is published, that ends the change in progress.
+// the rest of the change in progress, if Target does not contradict that; else the change to Target
+// or, while that must wait, again the rest. If Target is published, that ends the change in progress.
 func (a *planner) chooseChange(ctx context.Context) {
 	switch {
 	case IsChange(a.Target):
@@ -210,14 +214,14 @@ func (p *Plan) undecidedForNow() bool {
 // undecideIfTimedOut makes an attempt that timed out after its decision, with nothing to publish,
 // undecided.
 func (a *planner) undecideIfTimedOut() {
-	if timedOut := limits.TimeoutOf(a.PermitErr); timedOut != nil && a.Publish == nil {
-		a.Decision, a.Target, a.Deferred = a.WithFailure(a.PermitErr), nil, nil
+	if timedOut := limits.TimeoutOf(a.PlanErr); timedOut != nil && a.Publish == nil {
+		a.Decision, a.Target, a.Deferred = a.WithFailure(a.PlanErr), nil, nil
 		a.setChange(nil, Verdict{Answer: Undecided})
 	}
 }
 
-// limitTimeouts counts timeouts in a row. The first one does not publish Target, because the
-// machine may have been slow, but steps, forced removals and restored pages.
+// limitTimeouts counts timeouts in a row. The first one does not publish a first, empty page,
+// because the machine may have been slow, but steps, forced removals and restored pages.
 func (a *planner) limitTimeouts() {
 	if _, _, timedOut := a.TimedOut(); timedOut {
 		a.Timeouts = a.in.Timeouts + 1
@@ -233,13 +237,13 @@ func (a *planner) limitTimeouts() {
 }
 
 // FirstTimeout reports whether this cycle timed out and the previous one for the same generation of
-// the Placement did not. It is false if the attempt has something to publish other than Target.
+// the Placement did not. It is false if the attempt has something to publish other than an empty page.
 func (p *Plan) FirstTimeout() bool {
 	return p.Timeouts == 1 && (p.Publish == nil || p.Publication() == Whole)
 }
 
-// setPublish sets what the outcome publishes.
-func (a *planner) setPublish(ctx context.Context) {
+// publishOrRemove sets what the outcome publishes. If that is nothing, it may remove clusters alone.
+func (a *planner) publishOrRemove(ctx context.Context) {
 	switch {
 	case a.Outcome == Permitted:
 		a.nextStep(ctx)
@@ -270,7 +274,7 @@ func (a *planner) remember() {
 	if states, policy, ok := a.TierStates(); ok {
 		a.Timers.Tiers, a.Timers.TiersOf = states, policy
 	}
-	if a.Outcome != Waiting && a.Outcome != Failed && !a.undecidedForNow() && (a.Outcome != Progressing || !a.isRest()) {
+	if a.Outcome != Waiting && a.Outcome != Failed && !a.undecidedForNow() && (a.Outcome != Progressing || a.Change.Kind != framework.Continuation) {
 		// The next removal starts a new measurement.
 		a.Timers.Change.RemovingSince, a.Timers.Forced.RemovingSince, a.Timers.Revoked.RemovingSince = time.Time{}, time.Time{}, time.Time{}
 	}
@@ -281,10 +285,6 @@ func (a *planner) remember() {
 	a.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Publication() == ForcedOnly || a.keepsReserved || a.unreserveFailed
 	a.Held = a.held()
 }
-
-// isRest reports whether the change is the rest of the one in progress, which goes on although the
-// target changed, or nothing was decided.
-func (p *Plan) isRest() bool { return p.Target == nil || p.Change.Proposal != p.Target }
 
 // held returns which change is remembered as held.
 func (a *planner) held() HeldChange {

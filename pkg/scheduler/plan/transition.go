@@ -64,7 +64,7 @@ func (a *planner) nextStep(ctx context.Context) {
 		}
 		a.setChange(a.Change, v)
 		return
-	case a.isRest(): // Progressing also if all of it is published: Target is not.
+	case a.Change.Kind == framework.Continuation: // Progressing also if all of it is published: Target is not.
 		if t == nil {
 			t = &framework.Transition{Added: a.Change.Added, Removed: a.Change.Removed}
 		}
@@ -257,7 +257,7 @@ func (a *planner) proposeRemaining(open *berthv1alpha1.PlacementChange, beside [
 	}
 	// Selected has the clusters that stay, too: quotas count them.
 	p := a.lastWithout(changes.Minus(names, target))
-	p.Kind = framework.ToTarget
+	p.Kind = framework.Continuation
 	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, digest, revision, open.Spec.Cause, isApproved(open)
 	last := a.Snapshot.Subject.Last
 	p.Edited = open.Spec.Edited || last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
@@ -504,7 +504,7 @@ func (a *planner) onlyForced(c *framework.Cluster) bool {
 // proposeStep proposes one step of the change.
 func (a *planner) proposeStep(t *framework.Transition) *framework.Proposal {
 	p := a.lastWithout(t.Removed)
-	p.Kind, p.Partial = framework.ToTarget, true
+	p.Kind, p.Partial = a.Change.Kind, true
 	p.Added, p.Revision, p.Cause, p.Approved, p.Edited = t.Added, a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited
 	for _, selection := range a.Change.Selected {
 		if _, added := slices.BinarySearch(t.Added, selection.Cluster.Name); added {
