@@ -25,9 +25,9 @@ type claim struct {
 	// which the Placement does not know.
 	unlabelled map[int]int32
 	// landed are clusters that may be on a page: Berth writes it, or wrote it. Each is acquired in
-	// the table of names. The Placement has them until the whole decision is published, or a page was read that
-	// does not list them, because the response of a write can be lost. They are known only if
-	// others depend on them.
+	// the table of names. The Placement has them until the whole decision is published, or a page
+	// was read that does not list them, because the response of a write can be lost. They are known
+	// only if others depend on them.
 	landed framework.Bitset
 	// target are the clusters that the open change adds, leaving those that it removes. permitted
 	// is true once it is permitted, progressing while it is published in steps. A Placement that is

@@ -123,10 +123,10 @@ func (a *Attempt) endIsUnwritten() bool {
 	return !a.recorded && len(a.Records.Before) > 0 && changes.History(a.Snapshot.Subject.Records).Open() != nil
 }
 
-// unreserveStep undoes Reserve for a step that was not published, but not while it may be published.
-// If its change, or the one beside it, stays open, only plugins that count permitted changes undo
-// it. The open change, which the step may have superseded, is reserved again; so they count it if it
-// is permitted, because Permit is not asked about it again.
+// unreserveStep undoes Reserve for a step that was not published, but not while it may be
+// published. If its change, or the one beside it, stays open, only plugins that count permitted
+// changes undo it. The open change, which the step may have superseded, is reserved again; so they
+// count it if it is permitted, because Permit is not asked about it again.
 func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framework.Proposal) {
 	if step == nil || step.Kind == framework.Republication {
 		return

@@ -166,8 +166,8 @@ func (d *desk) other(tier string) (attempt func(number int32) plan.Outcome) {
 }
 
 // TestOpenChangeCounts: a permitted change that goes on counts for limits on removals, also after a
-// step that would have superseded it could not be published, and while its Placement, disabled for a
-// while, cannot be decided yet.
+// step that would have superseded it could not be published, and while its Placement, disabled for
+// a while, cannot be decided yet.
 func TestOpenChangeCounts(t *testing.T) {
 	for name, interrupt := range map[string]func(d *desk){
 		"nothing": func(*desk) {},

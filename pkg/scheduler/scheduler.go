@@ -41,8 +41,8 @@ type Scheduler struct {
 	// StoreClaim stores the clusters that are being added to a Placement: each counts as a decision
 	// until it is published. Unpermitted is true while their change may still be rejected: those
 	// with the Placement follow it there only if it has no other clusters. StoreQuota stores how
-	// many clusters of its queue's quota the Placement uses. Both are called at the end of steps 1 to
-	// 8, and after step 9 if it changed that; either may be nil.
+	// many clusters of its queue's quota the Placement uses. Both are called at the end of steps 1
+	// to 8, and after step 9 if it changed that; either may be nil.
 	StoreClaim func(subject *framework.Subject, clusters []string, unpermitted bool)
 	StoreQuota func(subject *framework.Subject, clusters int)
 	// StorePublished stores the published decision for the next Snapshot; nil if it is the same as

@@ -293,8 +293,8 @@ func (a *attempt) publishRemoval(alone *change, outcome Outcome) (*change, Outco
 }
 
 // rest is the rest of the change in progress, if it can go on instead of another one, or of none if
-// the target is published. Clusters that the Placement cannot keep are removed beside it, if that is
-// permitted alone; then it goes on under a record of its own. Otherwise it goes on with revoked
+// the target is published. Clusters that the Placement cannot keep are removed beside it, if that
+// is permitted alone; then it goes on under a record of its own. Otherwise it goes on with revoked
 // ones, and others end it.
 func (a *attempt) rest(c *change) *change {
 	old := a.inProgress()

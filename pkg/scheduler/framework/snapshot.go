@@ -338,7 +338,8 @@ func (s *Subject) LastRevision() int64 {
 }
 
 // DecisionCounts counts for each name the Placements that have published it, or for which it is
-// reserved, and the pages of no Placement that list it. Names without a ManagedCluster have an index, too.
+// reserved, and the pages of no Placement that list it. Names without a ManagedCluster have an
+// index, too.
 type DecisionCounts struct {
 	ByIndex *Vector[int32]
 	// Histogram[c] is the number of names with the count c; Histogram[0] is not maintained.

@@ -64,7 +64,7 @@ func (a *planner) permitChange(ctx context.Context, m *Move) Verdict {
 //
 //   - the attempt fails or waits, and this change has the open record (own); or it fails, and this
 //     change was reserved without a record (unrecorded): what earlier attempts reserved stays;
-//   - it fails, and another change has the open record: that is reserved again;
+//   - it fails, and another change has the open record: that is reserved again, too;
 //   - else nothing stays reserved.
 func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool) Verdict {
 	open := changes.History(a.Snapshot.Subject.Records).Open()
@@ -73,7 +73,7 @@ func (a *planner) endReserve(ctx context.Context, m *Move, v Verdict, keeps bool
 	stays := a.in.Reserved && (unrecorded || open != nil && (v.Answer == Failed || v.Answer == Waiting && own))
 	v = v.orFailed(a.unreserve(ctx, m.Proposal, keeps || stays && (own || unrecorded)))
 	a.keepsReserved = a.keepsReserved || stays
-	if stays && !own && !unrecorded {
+	if stays && !own {
 		if claim, panicked := ReserveOpen(ctx, a.Profile, a.State, false); claim.Clusters != nil {
 			a.Claim = KeepClaim
 			a.recovered(panicked)

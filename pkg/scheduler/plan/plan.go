@@ -171,7 +171,8 @@ func Make(ctx context.Context, d *decide.Decision, in Input) *Plan {
 
 // chooseChange chooses the change that the attempt is about, and runs Reserve and Permit for it:
 // the rest of the change in progress, if Target does not contradict that; else the change to Target
-// or, while that must wait, again the rest. If Target is published, that ends the change in progress.
+// or, while that must wait, again the rest. If Target is published, that ends the change in
+// progress.
 func (a *planner) chooseChange(ctx context.Context) {
 	switch {
 	case IsChange(a.Target):
@@ -237,12 +238,14 @@ func (a *planner) limitTimeouts() {
 }
 
 // FirstTimeout reports whether this cycle timed out and the previous one for the same generation of
-// the Placement did not. It is false if the attempt has something to publish other than an empty page.
+// the Placement did not. It is false if the attempt has something to publish other than an empty
+// page.
 func (p *Plan) FirstTimeout() bool {
 	return p.Timeouts == 1 && (p.Publish == nil || p.Publication() == Whole)
 }
 
-// publishOrRemove sets what the outcome publishes. If that is nothing, it may remove clusters alone.
+// publishOrRemove sets what the outcome publishes. If that is nothing, it may remove clusters
+// alone.
 func (a *planner) publishOrRemove(ctx context.Context) {
 	switch {
 	case a.Outcome == Permitted:
