@@ -87,7 +87,7 @@ func (h History) Open() *berthv1alpha1.PlacementChange {
 }
 
 // Ended returns the newest Rejected or Expired record of the same change: the same sets and the
-// same generation of the Placement; nil if there is none. Such a change does not open again.
+// same generation of the Placement; nil if there is none. An approval opens it again.
 func (h History) Ended(c *Change) *berthv1alpha1.PlacementChange {
 	for _, record := range slices.Backward(h) {
 		if endedUnpublished(record) && record.Spec.From == c.From && record.Spec.To == c.To && record.Spec.PlacementGeneration == c.Generation {

@@ -41,7 +41,8 @@ func (s *Scheduler) giveBack(ctx context.Context, snapshot *framework.Snapshot) 
 	s.storeClaim(subject, plan.KeepClaim.Released(snapshot.Queue, false), plan.KeepClaim)
 }
 
-// reserveAgain reserves for the open change of a Placement that was not decided for a while.
+// reserveAgain reserves for the open change of a Placement for which nothing is reserved, because
+// it was not decided for a while or what was reserved ended with a failed step.
 func (s *Scheduler) reserveAgain(ctx context.Context, snapshot *framework.Snapshot) {
 	before := s.memory.of(snapshot.Subject.Key())
 	if !before.reserved && (before.uid == "" || before.uid == snapshot.Subject.Placement.UID) {

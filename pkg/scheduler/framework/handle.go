@@ -81,10 +81,10 @@ type HeldChange struct {
 type HeldChanges interface {
 	// List returns the held changes that were not rejected, sorted by `<namespace>/<name>`.
 	List() []HeldChange
-	// Allow ends one plugin's hold on this exact revision and starts a new attempt; the end of the
-	// last hold permits the change. It returns false if the plugin does not hold the change.
+	// Allow ends one plugin's hold on the change that is held now, and starts a new attempt; the
+	// end of the last hold permits the change. It returns false if the plugin does not hold it.
 	Allow(uid types.UID, plugin string) bool
-	// Reject rejects this exact revision and starts a new attempt. The change is not held again
+	// Reject rejects the change that is held now, and starts a new attempt. It is not held again
 	// until the published clusters, the target or the Placement's generation changes. It returns
 	// false if the plugin does not hold the change.
 	Reject(uid types.UID, plugin, reason string) bool

@@ -188,8 +188,8 @@ func (l *Limits) EndAttempt(pl *v1alpha1.Placement, elapsed time.Duration, timeo
 	l.set(pl, p)
 }
 
-// CountFailure stores whether the step of an attempt failed. Events do not shorten the delay after
-// a failure.
+// CountFailure stores whether an attempt failed. Events do not shorten the delay of Limits after a
+// failure; they end the longer backoff of the queue.
 func (l *Limits) CountFailure(pl *v1alpha1.Placement, failed bool) {
 	if l.CycleTimeout <= 0 {
 		return

@@ -64,8 +64,8 @@ func (c Claim) with(other Claim) Claim {
 	return c
 }
 
-// reserveAgain reserves for the change of the attempt, after a removal of its own replaced that.
-func (a *planner) reserveAgain(ctx context.Context) {
+// reserveChange reserves for the change of the attempt, after a removal of its own replaced that.
+func (a *planner) reserveChange(ctx context.Context) {
 	a.Claim = ClaimFor(a.Change.Proposal, a.Snapshot.Queue, a.Change.isPermitted())
 	a.recovered(Reserve(ctx, a.Profile, a.State, a.Change.Proposal, false))
 }

@@ -67,7 +67,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 	beside := a.Outcome.keepsReservation()
 	if beside && !a.in.Dry {
 		a.keepsReserved = true
-		a.reserveAgain(ctx)
+		a.reserveChange(ctx)
 		a.Claim = claim // with that of the next change, if the rest waits, too
 	} else if a.keepsReserved || a.keepsOpenRecord() {
 		// The next attempt decides about what is reserved.

@@ -94,7 +94,7 @@ const maxNamed = 10
 // describe returns the revision of the change and the clusters that it adds and removes.
 func (p *Plan) describe() string {
 	revision := p.Change.Revision
-	if p.ended {
+	if p.endedBefore {
 		revision = p.Change.ended.Spec.Revision
 	}
 	return fmt.Sprintf("Change %d (%s, %s)", revision, named(p.Change.Added, "added"), named(p.Change.Removed, "removed"))

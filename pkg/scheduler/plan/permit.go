@@ -20,13 +20,13 @@ import (
 type Verdict struct {
 	Answer Outcome
 	// Holds are the holds of Permit plugins if the answer is Held or Expired, or of the open
-	// record. Reason is set if it is Waiting, Denied or Rejected; PlanErr, if it is Failed. ended
-	// is true for a change that had already ended; message is then that of its record, if only that
-	// says why.
+	// record. Reason is set if it is Waiting, Denied or Rejected; PlanErr, the failure of step 6, 7
+	// or 8, if it is Failed. endedBefore is true for a change that had already ended; message is
+	// then that of its record, if only that says why.
 	Holds           []berthv1alpha1.ChangeHold
 	Reason, message string
 	PlanErr         *framework.Status
-	ended           bool
+	endedBefore     bool
 	// heldBy are the plugins that hold the change now, also if it has expired before. stillHeldBy
 	// are those of them that would hold it also after an approval; nil if it is approved.
 	heldBy, stillHeldBy []string
@@ -217,7 +217,7 @@ func deniedOrWaiting(status *framework.Status, m *Move) Verdict {
 
 // endedResult returns the result for a change that was rejected or has expired before.
 func endedResult(m *Move) Verdict {
-	v := Verdict{Answer: Expired, Holds: holdsOf(m.ended), ended: true}
+	v := Verdict{Answer: Expired, Holds: holdsOf(m.ended), endedBefore: true}
 	switch {
 	case rejected(m.ended):
 		v.Answer, v.Reason = Rejected, m.ended.Spec.Approval.By

@@ -298,7 +298,7 @@ func (a *planner) held() HeldChange {
 		return HeldChange{Keep: open == nil || !a.Ends(open)}
 	case a.Outcome == Waiting && len(a.Change.HeldBy) > 0: // It was held before.
 		return HeldChange{Keep: true}
-	case a.ended, a.Outcome != Held && a.Outcome != Rejected && a.Outcome != Expired:
+	case a.endedBefore, a.Outcome != Held && a.Outcome != Rejected && a.Outcome != Expired:
 		return HeldChange{}
 	}
 	held := &framework.HeldChange{

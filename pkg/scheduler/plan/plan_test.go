@@ -85,7 +85,7 @@ func TestHeld(t *testing.T) {
 			a := planOf(decisionOn(nil))
 			a.Snapshot.Subject.Placement = a.Snapshot.Subject.Placement.DeepCopy()
 			a.Snapshot.Subject.Placement.UID = "u"
-			a.Outcome, a.Verdict = tc.outcome, Verdict{ended: tc.ended, Holds: tc.holds}
+			a.Outcome, a.Verdict = tc.outcome, Verdict{endedBefore: tc.ended, Holds: tc.holds}
 			a.Change = &Move{Proposal: &framework.Proposal{Revision: 2, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"}, generation: 2}
 			for _, hold := range tc.holds {
 				a.Change.HeldBy = map[string]time.Time{hold.Plugin: hold.Until.Time}

@@ -371,6 +371,7 @@ func (p *Plan) expiryOf(record *berthv1alpha1.PlacementChange) (at time.Time) {
 }
 
 // expireLater repeats an attempt that failed, or decided nothing, when the held change expires.
+// After an Error the backoff says when.
 func (a *planner) expireLater() {
 	if !a.Effects().Keep {
 		return

@@ -215,7 +215,7 @@ func (a *planner) restBeside(ctx context.Context, rest *Move, instead *Deferred)
 			a.Claim = a.Claim.with(reserved)
 		}
 	case waits && IsChange(instead.Proposal):
-		a.reserveAgain(ctx)
+		a.reserveChange(ctx)
 	}
 }
 
