@@ -749,6 +749,25 @@ func TestFoundRemovalsCount(t *testing.T) {
 	}
 }
 
+// TestRemovalsWithoutRecordCount: the process ends before the change that removes a has its record.
+// The next one counts the removal, as the pages say.
+func TestRemovalsWithoutRecordCount(t *testing.T) {
+	d := governed(t, 0, nothing)
+	d.inv.Delete(d.policy)
+	d.policy, d.arguments = nil, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
+	d.restart()
+	d.attemptUntilStable()
+	d.tier("silver", "a")
+	if a := d.tryWithoutStatus(); a.Outcome != plan.Published || len(a.Step.Removed) != 1 {
+		t.Fatalf("%s: %+v", a.Outcome, a.Step)
+	}
+	d.restart()
+	d.tier("silver", "b")
+	if a := d.attempt(); a.Outcome != plan.Held {
+		t.Errorf("a and b left within the window, the limit is 1, and the second removal is %s: %s", a.Outcome, d.published())
+	}
+}
+
 // TestUnreadRemovalsCount: the response to the write that removes a is lost, and the page cannot be
 // read. BlastRadius counts the removal when another Placement removes a cluster.
 func TestUnreadRemovalsCount(t *testing.T) {

@@ -367,8 +367,12 @@ func (l *laws) checkGroups(placement string, written *v1alpha1.PlacementDecision
 	}
 }
 
-// checkPermitted: a page with the revision of a record is published only if that is permitted.
+// checkPermitted: a page with the revision of a record is published only if that is permitted. What
+// a frozen replica had sent reaches the server when it wakes; another one may have held it since.
 func (l *laws) checkPermitted(placement string, page *v1alpha1.PlacementDecision, w *server.Write) {
+	if time.Now().Before(l.w.frozenUntil.Add(time.Minute)) {
+		return
+	}
 	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)
 	if w.Older != nil {
 		older := decode[v1alpha1.PlacementDecision](w.Older)

@@ -111,7 +111,7 @@ func newWorld(seed uint64) *world {
 		if of == "person" || strings.Contains(r.URL.Path, "/configmaps") || time.Now().After(w.lossesEnd) || random.IntN(100) >= w.losses {
 			return f
 		}
-		switch random.IntN(3) {
+		switch random.IntN(4) {
 		case 0:
 			f.LostBefore = true
 			w.faults["request lost"]++
@@ -121,6 +121,13 @@ func newWorld(seed uint64) *world {
 		case 2:
 			f.Delay = time.Duration(random.Int64N(int64(20 * time.Second)))
 			w.faults["response late"]++
+		case 3:
+			if r.Method == http.MethodGet {
+				f.LostBefore = true
+				break
+			}
+			f.Late = time.Duration(1 + random.Int64N(int64(20*time.Second)))
+			w.faults["request late"]++
 		}
 		return f
 	}

@@ -45,8 +45,10 @@ type Schedule struct {
 type Fault struct {
 	// LostBefore and LostAfter fail a request before, or after, the server did it.
 	LostBefore, LostAfter bool
-	// Delay is the time until the request reaches the server, and until the response is back.
+	// Delay is the time until the response is back.
 	Delay time.Duration
+	// Late fails a request at once; the server does it after that time.
+	Late time.Duration
 }
 
 // freeze is a future freeze of a client.
@@ -319,6 +321,17 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			t.schedule.seed()
 			answers <- answer{nil, ErrLost}
 			return " lost"
+		case fault.Late > 0:
+			t.schedule.add(&turn{label: label + " late", delay: fault.Late, run: func() string {
+				t.schedule.seed()
+				if response, err := t.server.serve(t, r.WithContext(context.Background()), body); err == nil {
+					return fmt.Sprintf(" %d @%d", response.StatusCode, t.server.Revision())
+				}
+				return " refused"
+			}})
+			t.schedule.seed()
+			answers <- answer{nil, ErrLost}
+			return " lost, late"
 		}
 		got := answer{}
 		got.response, got.err = t.server.serve(t, r, body)

@@ -85,6 +85,9 @@ func (s *Server) add(q *request, content map[string]any) (any, error) {
 		return nil, apierrors.NewAlreadyExists(q.resource.groupResource(), o.GetName())
 	}
 	s.store(q.resource, content, nil)
+	if isOrphan(&o, s.existing()) {
+		s.collectSoon()
+	}
 	return created(q.shown(content)), nil
 }
 
@@ -404,29 +407,39 @@ func (s *Server) remove(r *resource, content map[string]any) {
 	s.collectSoon()
 }
 
-// collectSoon removes, a second later, the objects whose owners are gone, as the garbage collector
-// does.
+// collectSoon removes, a second later, the objects whose owners are gone or never were, as the
+// garbage collector does.
 func (s *Server) collectSoon() {
 	time.AfterFunc(time.Second, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.writer = ""
-		exist := map[types.UID]bool{}
-		for _, r := range s.resources {
-			for _, found := range r.objects {
-				exist[(&unstructured.Unstructured{Object: found.content}).GetUID()] = true
-			}
-		}
+		exist := s.existing()
 		for _, r := range s.resources {
 			for _, name := range slices.Sorted(maps.Keys(r.objects)) {
-				o := unstructured.Unstructured{Object: r.objects[name].content}
-				owners := o.GetOwnerReferences()
-				if len(owners) > 0 && !slices.ContainsFunc(owners, func(of metav1.OwnerReference) bool { return exist[of.UID] }) {
+				if o := (&unstructured.Unstructured{Object: r.objects[name].content}); isOrphan(o, exist) {
 					s.terminate(r, o.Object)
 				}
 			}
 		}
 	})
+}
+
+// existing returns the UIDs of all objects.
+func (s *Server) existing() map[types.UID]bool {
+	exist := map[types.UID]bool{}
+	for _, r := range s.resources {
+		for _, found := range r.objects {
+			exist[(&unstructured.Unstructured{Object: found.content}).GetUID()] = true
+		}
+	}
+	return exist
+}
+
+// isOrphan reports whether an object has owners, none of which exists.
+func isOrphan(o *unstructured.Unstructured, exist map[types.UID]bool) bool {
+	owners := o.GetOwnerReferences()
+	return len(owners) > 0 && !slices.ContainsFunc(owners, func(of metav1.OwnerReference) bool { return exist[of.UID] })
 }
 
 func (s *Server) deleteAll(q *request) (any, error) {
