@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -169,4 +170,37 @@ func slope(samples []sample) float64 {
 		return 0
 	}
 	return (n*xy - x*y) / (n*xx - x*x)
+}
+
+// tenth fails one request in ten, reads and watches too. Failures of reads and of writes each have
+// all kinds in turn.
+type tenth struct {
+	mu            sync.Mutex
+	random        *rand.Rand
+	reads, writes int
+}
+
+func (f *tenth) fault(r *http.Request) faults.Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.random.IntN(10) > 0 {
+		return faults.Fault{}
+	}
+	kinds := []faults.Fault{
+		{Code: http.StatusTooManyRequests, RetryAfter: 1},
+		{Code: http.StatusInternalServerError},
+		{Code: http.StatusGatewayTimeout},
+		{Code: faults.Cut},
+		{Code: faults.Cut, After: 2 * time.Second},
+	}
+	if !faults.IsWrite(r) {
+		f.reads++
+		return kinds[f.reads%len(kinds)]
+	}
+	kinds = append(kinds, faults.Fault{Code: http.StatusConflict})
+	chosen := kinds[f.writes%len(kinds)]
+	// Half of the writes that fail have happened.
+	chosen.Lost = f.writes/len(kinds)%2 == 1
+	f.writes++
+	return chosen
 }
