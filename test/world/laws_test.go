@@ -222,7 +222,7 @@ func (l *laws) isRevoked(name string) bool {
 
 // checkApproved: what needs an approval is not published without one.
 func (l *laws) checkApproved(placement string, before, after map[string]bool, page *v1alpha1.PlacementDecision) {
-	if l.approvalSince.IsZero() || time.Since(l.approvalSince) < 2*time.Minute || len(before) == 0 {
+	if l.approvalSince.IsZero() || time.Since(l.approvalSince) < 2*time.Minute || len(before) == 0 || l.wasFrozen() {
 		return
 	}
 	needs := map[string]string{}
@@ -367,10 +367,9 @@ func (l *laws) checkGroups(placement string, written *v1alpha1.PlacementDecision
 	}
 }
 
-// checkPermitted: a page with the revision of a record is published only if that is permitted. What
-// a frozen replica had sent reaches the server when it wakes; another one may have held it since.
+// checkPermitted: a page with the revision of a record is published only if that is permitted.
 func (l *laws) checkPermitted(placement string, page *v1alpha1.PlacementDecision, w *server.Write) {
-	if time.Now().Before(l.w.frozenUntil.Add(time.Minute)) {
+	if l.wasFrozen() {
 		return
 	}
 	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)

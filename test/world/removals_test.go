@@ -76,9 +76,27 @@ func clustersThatLeft(before, after map[string]bool) (names []string) {
 	return changes.Sorted(names)
 }
 
+// wasFrozen reports whether a replica is, or was a moment ago. What it had sent reaches the server
+// when it wakes, whatever the other one decided since.
+func (l *laws) wasFrozen() bool { return time.Now().Before(l.w.frozenUntil.Add(time.Minute)) }
+
 // isLate reports whether a write may follow an older state of the world.
 func (l *laws) isLate() bool {
-	return time.Now().Before(l.w.frozenUntil.Add(time.Minute)) || time.Since(l.lastInputs[0]) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow()
+	return l.wasFrozen() || time.Since(l.lastInputs[0]) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow()
+}
+
+// permittedAt returns when the change was permitted that removes clusters now, because BlastRadius
+// counts the whole change then; now without a record that says so.
+func (l *laws) permittedAt(placement string, names []string) time.Time {
+	for _, record := range l.records {
+		if record.Spec.Placement != placement || record.Status.Phase != berthv1alpha1.PhaseProgressing || record.Status.PermittedTime == nil {
+			continue
+		}
+		if _, all, err := changes.Lists(record); err == nil && len(changes.Minus(names, all)) == 0 {
+			return record.Status.PermittedTime.Time
+		}
+	}
+	return time.Now()
 }
 
 // checkRemovals: no more clusters leave within the window than the limit says.
@@ -88,7 +106,7 @@ func (l *laws) checkRemovals(placement string, before, after map[string]bool) {
 		return
 	}
 	all := 0
-	l.removals = append(l.removals, removed{time.Now(), placement, len(names)})
+	l.removals = append(l.removals, removed{l.permittedAt(placement, names), placement, len(names)})
 	for _, r := range l.removals {
 		if time.Since(r.at) < removeWindow-10*time.Second {
 			all += r.clusters

@@ -165,7 +165,7 @@ const settled = 2 * time.Minute
 func (l *laws) checkShared(placement string, before, after map[string]bool) {
 	s := l.shared
 	l.checkQuotas(maxOver)
-	if time.Since(s.policiesSince) < settled || time.Since(s.pagesSince) < settled {
+	if time.Since(s.policiesSince) < settled || time.Since(s.pagesSince) < settled || l.wasFrozen() {
 		return
 	}
 	for name := range after {
