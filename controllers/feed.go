@@ -182,7 +182,7 @@ func (f *feed) followPolicies(o client.Object) {
 // start ends the initial listing. Decisions begin after it.
 func (f *feed) start(ctx context.Context, decides *scheduler.Scheduler, recorder *recording.Recorder) {
 	f.inventory.Started()
-	decides.Recount(f.inventory.RecordsToCount(f.clock()))
+	decides.Recount(f.inventory.RecordsToCount())
 	decides.ReserveOpenChanges(ctx, f.inventory.OpenChanges(), func(key types.NamespacedName) *framework.Snapshot {
 		return snapshotOf(key, f.inventory, f.queues, f.clock())
 	})

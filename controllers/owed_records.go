@@ -103,7 +103,7 @@ func (o *owed) addChange(u *unwritten) {
 	if len(o.changes) == 0 {
 		o.since = time.Now()
 	}
-	u.tried = slices.ContainsFunc(o.unsure, func(record *berthv1alpha1.PlacementChange) bool { return record.Spec.Revision == u.revision })
+	u.tried = u.tried || slices.ContainsFunc(o.unsure, func(record *berthv1alpha1.PlacementChange) bool { return record.Spec.Revision == u.revision })
 	o.changes = append(o.changes, u)
 	o.merge()
 	// Longer lists arise only while single records are refused; history would not keep more.

@@ -3,7 +3,6 @@ package inventory
 import (
 	"bytes"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,10 +176,9 @@ func (inv *Inventory) Records() []*berthv1alpha1.PlacementChange {
 	return all
 }
 
-// RecordsToCount is Records with what is left of permitted changes as the pages say, and a record
-// of now for each Placement whose pages are newer than its records: a crash may have lost the count
-// after the last step, or the record.
-func (inv *Inventory) RecordsToCount(now time.Time) []*berthv1alpha1.PlacementChange {
+// RecordsToCount is Records with what is left of permitted changes as the pages say: a crash may
+// have lost the count after the last step.
+func (inv *Inventory) RecordsToCount() []*berthv1alpha1.PlacementChange {
 	all := inv.Records()
 	for i, record := range all {
 		subject := inv.Subject(recordOwner(record))
@@ -190,19 +188,6 @@ func (inv *Inventory) RecordsToCount(now time.Time) []*berthv1alpha1.PlacementCh
 		if left := changes.RemainingOf(record, subject.LastNames()); left != nil {
 			all[i] = record.DeepCopy()
 			all[i].Status.Remaining = left
-		}
-	}
-	for _, key := range inv.Placements() {
-		subject := inv.Subject(key)
-		if subject == nil || subject.Last == nil {
-			continue
-		}
-		history := changes.History(subject.Records)
-		recorded, ok := history.Clusters(subject.LastNames())
-		if ok && subject.LastRevision() > history.Last() && history.Open() == nil {
-			record := changes.NewRecord(subject.Placement, 0, subject.LastRevision(), changes.NewChange(recorded, subject.LastNames()))
-			record.Status = berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhasePublished, CompletionTime: &metav1.Time{Time: now}}
-			all = append(all, record)
 		}
 	}
 	return all

@@ -167,7 +167,12 @@ func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p 
 		superseding.giveBack(pl.UID, begun)
 		counts = superseding
 	}
-	removed := len(union(b.openSince(counts, pl, now).Begun, p.Removed))
+	open := b.openSince(counts, pl, now)
+	all := union(open.Begun, p.Removed)
+	if p.KeepsReservation {
+		all = union(all, open.Reserved) // of the rest, which goes on beside it
+	}
+	removed := len(all)
 	placement, namespace, others := b.count(counts, pl, now)
 	lost, had := placement+removed, placement+len(p.Clusters)-len(p.Added)+len(p.Removed)
 	if namespace.all >= unknownRemovals {

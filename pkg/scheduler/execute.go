@@ -141,7 +141,13 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 	if unread {
 		return
 	}
+	// No other attempt may count between the two.
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
 	a.panics = append(a.panics, plan.Unreserve(ctx, a.Profile, a.State, step, keeps)...)
+	if a.Earlier != nil {
+		return // The open change was published, which the Snapshot does not know.
+	}
 	if open := a.OpenRecord(); open != nil && a.Change != nil && open.Spec.Revision == a.Change.Revision {
 		if open.Status.PermittedTime != nil {
 			_ = plan.Reserve(ctx, a.Profile, a.State, a.Change.Proposal, true)

@@ -294,7 +294,7 @@ func (d *desk) restart() {
 	if d.policy != nil {
 		d.inv.Update(d.policy.DeepCopy())
 	}
-	d.scheduler.Recount(d.inv.RecordsToCount(d.now))
+	d.scheduler.Recount(d.inv.RecordsToCount())
 }
 
 // write stores a record as the hub would: it refuses an outdated one, and sets the version of the

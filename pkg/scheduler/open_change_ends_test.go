@@ -336,6 +336,48 @@ func TestRevokedBesideWithSettle(t *testing.T) {
 	}
 }
 
+// TestDeletedBesideWithSettle: the rest of a change goes on beside the removal of a deleted
+// cluster, also if BlastRadius lets removals wait until they have stayed the same. If the record of
+// the rest is refused, the cluster leaves all the same.
+func TestDeletedBesideWithSettle(t *testing.T) {
+	for _, settle := range []string{"0s", "30s"} {
+		for _, refused := range []bool{false, true} {
+			t.Run(fmt.Sprint(settle, ", refused ", refused), func(t *testing.T) {
+				d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "` + settle + `"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+					spec.MinReadySeconds = 600
+				})
+				d.tier("silver", "a", "b")
+				d.tier("gold", "x", "y", "z")
+				for range 5 {
+					d.attempt()
+					d.later(31)
+				}
+				if refused {
+					d.refuseRecords = func(record *berthv1alpha1.PlacementChange) error {
+						if record.ResourceVersion != "" {
+							return nil
+						}
+						return errors.New("no")
+					}
+				}
+				d.remove("c")
+				d.try()
+				if got := d.newest(); got == nil || got.Status.Phase != berthv1alpha1.PhaseProgressing {
+					t.Errorf("the change does not go on: %s", d.whole())
+				}
+				d.later(31)
+				d.try()
+				if slices.Contains(strings.Fields(d.published()), "c") {
+					t.Errorf("the deleted cluster is published: %s", d.published())
+				}
+				if got := d.newest(); !refused && (got.Spec.Revision != 3 || !slices.Equal(got.Spec.Added, []string{"y"})) {
+					t.Errorf("change %d adds %v", got.Spec.Revision, got.Spec.Added)
+				}
+			})
+		}
+	}
+}
+
 // TestRejectedRemovalIsRevoked: no answer to a record keeps a cluster whose set the platform takes
 // away.
 func TestRejectedRemovalIsRevoked(t *testing.T) {
@@ -746,25 +788,6 @@ func TestFoundRemovalsCount(t *testing.T) {
 		if a := d.attempt(); a.Outcome != plan.Held {
 			t.Errorf("another target %t: a and b left within the window, the limit is 1, and the second removal is %s: %s, counts %v", other, a.Outcome, d.published(), d.scheduler.Counts())
 		}
-	}
-}
-
-// TestRemovalsWithoutRecordCount: the process ends before the change that removes a has its record.
-// The next one counts the removal, as the pages say.
-func TestRemovalsWithoutRecordCount(t *testing.T) {
-	d := governed(t, 0, nothing)
-	d.inv.Delete(d.policy)
-	d.policy, d.arguments = nil, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
-	d.restart()
-	d.attemptUntilStable()
-	d.tier("silver", "a")
-	if a := d.tryWithoutStatus(); a.Outcome != plan.Published || len(a.Step.Removed) != 1 {
-		t.Fatalf("%s: %+v", a.Outcome, a.Step)
-	}
-	d.restart()
-	d.tier("silver", "b")
-	if a := d.attempt(); a.Outcome != plan.Held {
-		t.Errorf("a and b left within the window, the limit is 1, and the second removal is %s: %s", a.Outcome, d.published())
 	}
 }
 

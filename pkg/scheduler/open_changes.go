@@ -32,6 +32,7 @@ func (s *Scheduler) giveBack(ctx context.Context, snapshot *framework.Snapshot) 
 	if before.uid == "" && changes.History(subject.Records).Open() != nil {
 		// Recount counted what is left of the change.
 		before.profile, _ = s.ProfileOf(subject.Placement)
+		s.memory.reserve(subject, before.profile)
 		counted = true
 	}
 	if counted {

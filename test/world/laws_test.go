@@ -369,7 +369,7 @@ func (l *laws) checkGroups(placement string, written *v1alpha1.PlacementDecision
 
 // checkPermitted: a page with the revision of a record is published only if that is permitted.
 func (l *laws) checkPermitted(placement string, page *v1alpha1.PlacementDecision, w *server.Write) {
-	if l.wasFrozen() {
+	if l.wasFrozen() && w.Writer == l.w.frozen {
 		return
 	}
 	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)

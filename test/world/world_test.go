@@ -56,7 +56,8 @@ type world struct {
 	// off is by how much the clocks of replicas are wrong.
 	clocks sync.Mutex
 	off    map[string]time.Duration
-	// frozenUntil is the end of the last freeze of a replica.
+	// frozen is the replica that froze last, and frozenUntil the end of that.
+	frozen      string
 	frozenUntil time.Time
 	// ended is the last time at which a replica ended, or may have.
 	ended time.Time

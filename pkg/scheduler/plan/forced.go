@@ -130,23 +130,22 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 }
 
 // permitBeside asks Permit plugins about the removal of clusters beside the rest of the change in
-// progress. That of revoked ones is asked for again until it is permitted; removeForced measures
-// how long others are to be removed.
+// progress.
 func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bool) Outcome {
-	stability := a.Timers.Forced
+	stability, waits := &a.Timers.Forced, &a.forcedWait
 	if revoked {
-		stability = a.Timers.Revoked
+		stability, waits = &a.Timers.Revoked, &a.revokedWait
 	}
-	alone, m := a.moveOnly(removed, revoked, stability, a.Deadline)
+	alone, m := a.moveOnly(removed, revoked, *stability, a.Deadline)
 	m.KeepsReservation = true
 	due := a.State.Requeue()
 	v := alone.permit(ctx, m)
 	a.Panics = alone.Panics
-	if !revoked {
-		return v.Answer
+	if revoked || v.Answer == Waiting && len(removed) == len(a.forcedRemovals()) {
+		// Of others, removeForced measures the removal of all.
+		*stability, *waits = stabilityOf(*stability, m.Proposal, a.Snapshot.Now), v.Answer == Waiting
 	}
-	a.Timers.Revoked = stabilityOf(stability, m.Proposal, a.Snapshot.Now)
-	if a.revokedWait = v.Answer == Waiting; v.Answer != Permitted {
+	if v.Answer == Waiting || v.Answer == Failed || revoked && v.Answer != Permitted {
 		a.requeueAsFor(alone, v, due)
 	}
 	return v.Answer
@@ -223,8 +222,11 @@ func (a *planner) withoutRecords() *framework.Proposal {
 		return nil
 	}
 	var forced []string
-	if a.Outcome == Progressing && a.Record() == nil && a.Change.predecessor == nil {
+	if a.Outcome == Progressing && a.Record() == nil {
 		forced = inBothLists(a.Change.Removed, a.forcedRemovals())
+		if a.Change.predecessor != nil && len(forced) == len(inBothLists(a.Change.Removed, revokedClusters(a.Snapshot))) {
+			forced = nil // Under its record, the rest goes on.
+		}
 	}
 	switch p := a.lastWithout(forced); {
 	case len(forced) > 0:

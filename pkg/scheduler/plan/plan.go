@@ -128,8 +128,8 @@ type planner struct {
 	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits
 	// or decides nothing.
 	keepsReserved bool
-	// revokedWait is true if revoked clusters, which would leave beside the rest, must wait.
-	revokedWait bool
+	// forcedWait and revokedWait are true if clusters that would leave beside the rest must wait.
+	forcedWait, revokedWait bool
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
 }
@@ -255,7 +255,10 @@ func (a *planner) publishOrRemove(ctx context.Context) {
 	}
 	switch a.Outcome {
 	case Published, Progressing, Unchanged:
-		if a.Timers.Forced = (framework.Stability{}); !a.revokedWait {
+		if !a.forcedWait {
+			a.Timers.Forced = framework.Stability{}
+		}
+		if !a.revokedWait {
 			a.Timers.Revoked = framework.Stability{}
 		}
 	default:

@@ -88,7 +88,7 @@ func OpenChange(snapshot *framework.Snapshot) *framework.Proposal {
 	last := snapshot.Subject.LastNames()
 	p := &framework.Proposal{
 		Clusters: changes.Sorted(slices.Concat(changes.Minus(last, removed), added)),
-		Digest:   record.Spec.To, From: record.Spec.From, Revision: record.Spec.Revision, Cause: record.Spec.Cause,
+		Digest:   record.Spec.To, From: record.Spec.From, Revision: record.Spec.Revision, Cause: record.Spec.Cause, Edited: record.Spec.Edited,
 	}
 	p.Added, p.Removed = changes.Between(last, p.Clusters)
 	for _, name := range p.Clusters {

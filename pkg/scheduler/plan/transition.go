@@ -103,9 +103,9 @@ func (a *planner) inProgress() *berthv1alpha1.PlacementChange {
 
 // remainingChange returns the rest of the change in progress; nil if that is the change to Target
 // itself (instead). Clusters that the rest keeps and the Placement cannot keep are removed beside
-// it, if that is permitted: the rest then goes on under a record of its own, because lists of
-// records do not change. Otherwise revoked ones wait, and others end it, so that a user can approve
-// their removal.
+// it, once that is permitted: the rest then goes on under a record of its own, because lists of
+// records do not change. If their removal is held, revoked ones stay, and others end the rest, so
+// that a user can approve it.
 func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 	open := a.inProgress()
 	if open == nil || isSame(open, instead.Open) {
@@ -116,15 +116,17 @@ func (a *planner) remainingChange(ctx context.Context, instead *Move) *Move {
 		return nil
 	}
 	lost, revoked := changes.Minus(a.forcedRemovals(), rest.Removed), changes.Minus(revokedClusters(a.Snapshot), rest.Removed)
-	switch {
-	case len(lost) == 0:
+	if len(lost) == 0 {
 		return rest
-	case a.permitBeside(ctx, lost, len(lost) == len(revoked)) == Permitted:
-		return a.restWithout(open, lost)
-	case len(lost) > len(revoked):
-		return nil
 	}
-	return rest
+	onlyRevoked := len(lost) == len(revoked)
+	switch answer := a.permitBeside(ctx, lost, onlyRevoked); {
+	case answer == Permitted:
+		return a.restWithout(open, lost)
+	case onlyRevoked || answer == Failed || answer == Waiting && len(lost) == len(a.forcedRemovals()):
+		return rest
+	}
+	return nil
 }
 
 // restWithout returns the rest of an open change, without clusters that are removed beside it. It

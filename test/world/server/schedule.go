@@ -313,22 +313,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var fault Fault
 	request := &turn{label: label, client: t.client, write: isWrite(r), delay: t.schedule.Slow()}
 	request.run = func() string {
-		if t.schedule.Faults != nil {
-			fault = t.schedule.Faults(t.client, r)
-		}
+		fault = t.schedule.faultOf(t.client, r)
 		switch {
 		case t.isCut() || fault.LostBefore || r.Context().Err() != nil && !request.late:
 			t.schedule.seed()
 			answers <- answer{nil, ErrLost}
 			return " lost"
 		case fault.Late > 0:
-			t.schedule.add(&turn{label: label + " late", delay: fault.Late, run: func() string {
-				t.schedule.seed()
-				if response, err := t.server.serve(t, r.WithContext(context.Background()), body); err == nil {
-					return fmt.Sprintf(" %d @%d", response.StatusCode, t.server.Revision())
-				}
-				return " refused"
-			}})
+			t.deliverLate(r, body, label, fault.Late)
 			t.schedule.seed()
 			answers <- answer{nil, ErrLost}
 			return " lost, late"
@@ -360,6 +352,26 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		time.Sleep(settle) // Other contexts that end in this instant end before the caller goes on.
 		return nil, r.Context().Err()
 	}
+}
+
+// faultOf returns what happens to a request.
+func (s *Schedule) faultOf(client string, r *http.Request) Fault {
+	if s.Faults == nil {
+		return Fault{}
+	}
+	return s.Faults(client, r)
+}
+
+// deliverLate schedules a request whose client does not wait for the answer any more.
+func (t *Transport) deliverLate(r *http.Request, body []byte, label string, after time.Duration) {
+	t.schedule.add(&turn{label: label + " late", delay: after, run: func() string {
+		t.schedule.seed()
+		response, err := t.server.serve(t, r.WithContext(context.Background()), body)
+		if err != nil {
+			return " refused"
+		}
+		return fmt.Sprintf(" %d @%d", response.StatusCode, t.server.Revision())
+	}})
 }
 
 // end schedules the end of a watch. Events that arrive after it are lost.
