@@ -331,6 +331,24 @@ func TestBlastRadiusUnsettled(t *testing.T) {
 	}
 }
 
+// TestRemovalBesideTheRest: a removal beside the rest of a change counts with what that still
+// removes, also if it removed nothing before a restart.
+func TestRemovalBesideTheRest(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		a := newAttempts(t, `{"maxRemoved": 3, "minRemoved": 1, "settle": "0s"}`)
+		pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
+		a.update(start, func(next *removalCounts) {
+			next.Open[pl.UID] = openRemoval{removal: removal{Placement: pl.UID, Namespace: "ns", Revision: 2, At: start}, Reserved: []string{"c0", "c1", "c2"}}
+		})
+		p := (&loss{has: 10, removed: 1, from: 9, revision: 3}).proposal()
+		p.KeepsReservation = beside
+		state := framework.NewCycleState(&framework.Snapshot{Now: start, Subject: &framework.Subject{Placement: pl}, PluginCounts: map[string]any{BlastRadiusName: a.Counts()}})
+		if status, _ := a.Permit(t.Context(), state, pl, p); (status.Code() == framework.Wait) != beside {
+			t.Errorf("beside %t: %s %s", beside, status.Code(), status.Reason())
+		}
+	}
+}
+
 // TestBlastRadiusRecounts: after a restart, removals are those of the Published records within the
 // window. Records have whole seconds, which count until their end.
 func TestBlastRadiusRecounts(t *testing.T) {
