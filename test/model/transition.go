@@ -287,7 +287,7 @@ func (a *attempt) recentlyAdded(name string) bool {
 	complete := false
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
-		complete = complete || r.Phase == berthv1alpha1.PhasePublished && !r.onlyForced()
+		complete = complete || !r.onlyForced() && (r.Phase == berthv1alpha1.PhasePublished || a.completes(*r))
 		began := r.Phase == "" || r.Phase == berthv1alpha1.PhaseProgressing || r.permitted()
 		recent := began && (r.open() || a.Now.Sub(r.Completed) < a.policy.minReady+time.Second)
 		if slices.Contains(r.Added, name) && (recent || !complete && r.permitted()) {
