@@ -70,6 +70,12 @@ func IsOpen(record *berthv1alpha1.PlacementChange) bool {
 	return false
 }
 
+// IsPermitted reports whether a change was permitted, so that it may be published; false without a
+// record.
+func IsPermitted(record *berthv1alpha1.PlacementChange) bool {
+	return record != nil && record.Status.PermittedTime != nil
+}
+
 // OnlyForced reports whether a record only removes clusters that the Placement could not keep.
 func OnlyForced(record *berthv1alpha1.PlacementChange) bool {
 	return record.Spec.AddedCount == 0 && record.Spec.RemovedCount > 0 && len(record.Spec.Forced) == int(record.Spec.RemovedCount)
@@ -120,7 +126,7 @@ func Continues(record *berthv1alpha1.PlacementChange, c *Change, published []str
 	if record.Spec.To != c.To || record.Spec.PlacementGeneration != c.Generation || revision > record.Spec.Revision {
 		return false
 	}
-	permitted := record.Status.Phase == berthv1alpha1.PhaseProgressing || record.Status.PermittedTime != nil
+	permitted := record.Status.Phase == berthv1alpha1.PhaseProgressing || IsPermitted(record)
 	if record.Spec.From == c.From || !permitted {
 		return record.Spec.From == c.From
 	}
@@ -141,7 +147,7 @@ func (h History) Gaps() []int64 {
 		switch {
 		case record.Status.Phase == berthv1alpha1.PhasePublished:
 			published = record.Spec.To
-		case record.Status.PermittedTime != nil:
+		case IsPermitted(record):
 			// It may have been published in part.
 			published = ""
 		default:

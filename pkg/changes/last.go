@@ -16,7 +16,7 @@ const CauseDisabled = "pages edited while scheduling was disabled"
 func (h History) Latest(revision int64) *berthv1alpha1.PlacementChange {
 	newest := h.Newest(berthv1alpha1.PhasePublished)
 	if newest == nil || revision > newest.Spec.Revision || slices.ContainsFunc(h, func(record *berthv1alpha1.PlacementChange) bool {
-		return record.Spec.Revision > newest.Spec.Revision && (record.Status.PermittedTime != nil || record.Status.Phase == "")
+		return record.Spec.Revision > newest.Spec.Revision && (IsPermitted(record) || record.Status.Phase == "")
 	}) {
 		return nil
 	}

@@ -176,7 +176,7 @@ func RemovalsOf(record *berthv1alpha1.PlacementChange) []Removed {
 		return all
 	case phase == berthv1alpha1.PhaseSuperseded:
 		clusters = RemovedInPart(record)
-	case phase != berthv1alpha1.PhasePublished && (phase == "" || !IsOpen(record) || record.Status.PermittedTime == nil):
+	case phase != berthv1alpha1.PhasePublished && (phase == "" || !IsOpen(record) || !IsPermitted(record)):
 		return nil
 	}
 	if clusters == 0 || record.Spec.Cause == CauseDisabled || endOf(record).IsZero() {

@@ -131,7 +131,7 @@ func mayBePublished(record *berthv1alpha1.PlacementChange) bool {
 	case "", berthv1alpha1.PhaseProgressing, berthv1alpha1.PhasePublished:
 		return true
 	}
-	return record.Status.PermittedTime != nil
+	return IsPermitted(record)
 }
 
 // maxListedRevisions is how many revisions a message lists.

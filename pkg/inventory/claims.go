@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -201,7 +202,7 @@ func (inv *Inventory) updateTarget(placement Key) {
 	}
 	if open := inv.openRecord(p); open != nil {
 		p.claim.target, p.claim.leaving = open.added, open.removed
-		p.claim.permitted, p.claim.progressing = open.object.Status.PermittedTime != nil, open.object.Status.Phase == berthv1alpha1.PhaseProgressing
+		p.claim.permitted, p.claim.progressing = changes.IsPermitted(open.object), open.object.Status.Phase == berthv1alpha1.PhaseProgressing
 	}
 }
 

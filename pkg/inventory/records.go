@@ -182,7 +182,7 @@ func (inv *Inventory) RecordsToCount() []*berthv1alpha1.PlacementChange {
 	all := inv.Records()
 	for i, record := range all {
 		subject := inv.Subject(recordOwner(record))
-		if subject == nil || !changes.IsOpen(record) || record.Status.PermittedTime == nil || !subject.Placement.Controls(record) {
+		if subject == nil || !changes.IsOpen(record) || !changes.IsPermitted(record) || !subject.Placement.Controls(record) {
 			continue
 		}
 		if left := changes.RemainingOf(record, subject.LastNames()); left != nil {

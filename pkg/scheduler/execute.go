@@ -149,7 +149,7 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 		return // The open change was published, which the Snapshot does not know.
 	}
 	if open := a.OpenRecord(); open != nil && a.Change != nil && open.Spec.Revision == a.Change.Revision {
-		if open.Status.PermittedTime != nil {
+		if changes.IsPermitted(open) {
 			_ = plan.Reserve(ctx, a.Profile, a.State, a.Change.Proposal, true)
 		}
 		return

@@ -79,7 +79,7 @@ func ReserveOpen(ctx context.Context, profile *plugins.Profile, state *framework
 	if p == nil {
 		return KeepClaim, nil
 	}
-	permitted := changes.History(snapshot.Subject.Records).Open().Status.PermittedTime != nil
+	permitted := changes.IsPermitted(changes.History(snapshot.Subject.Records).Open())
 	return ClaimFor(p, snapshot.Queue, permitted), Reserve(ctx, profile, state, p, permitted && !recounted)
 }
 

@@ -39,7 +39,7 @@ func (a *planner) removeForced(ctx context.Context) {
 // permittedRemovals returns the clusters that the Placement cannot keep and that a permitted change
 // removes, while that waits for a Reserve plugin.
 func (a *planner) permittedRemovals() []string {
-	if a.Outcome != Waiting || a.Change.Open == nil || a.Change.Open.Status.PermittedTime == nil {
+	if a.Outcome != Waiting || !changes.IsPermitted(a.Change.Open) {
 		return nil
 	}
 	return inBothLists(a.Change.Removed, a.forcedRemovals())

@@ -102,7 +102,7 @@ func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
 
 // isPermitted reports whether a change was permitted before.
 func (m *Move) isPermitted() bool {
-	return m.predecessor != nil || m.Open != nil && m.Open.Status.PermittedTime != nil
+	return m.predecessor != nil || changes.IsPermitted(m.Open)
 }
 
 // permit runs the Permit plugins. A change that was permitted before is completed without asking

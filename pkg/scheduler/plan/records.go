@@ -106,7 +106,7 @@ func (a *planner) decideAgain() {
 		case Unchanged, Published, Progressing:
 			return
 		case Held:
-			again = again && record.Status.PermittedTime != nil
+			again = again && changes.IsPermitted(record)
 		case Denied:
 			again = again && !a.isOwn(record)
 		case Rejected, Expired:
@@ -346,7 +346,7 @@ func (p *Plan) Ends(record *berthv1alpha1.PlacementChange) bool {
 // isHeld reports whether an open record is of a change that was not permitted, also if its first
 // status was not written.
 func isHeld(record *berthv1alpha1.PlacementChange) bool {
-	return (record.Status.Phase == berthv1alpha1.PhaseHeld || record.Status.Phase == "") && record.Status.PermittedTime == nil
+	return (record.Status.Phase == berthv1alpha1.PhaseHeld || record.Status.Phase == "") && !changes.IsPermitted(record)
 }
 
 func (p *Plan) isOfEarlierSpec(record *berthv1alpha1.PlacementChange) bool {
@@ -423,7 +423,7 @@ func (a *planner) end(record *berthv1alpha1.PlacementChange, status *berthv1alph
 			status.Message = fmt.Sprintf("continued as revision %d, without clusters that the Placement cannot keep", a.Change.Revision)
 		}
 		// A crash may have lost the count after the last step.
-		if record.Status.PermittedTime != nil {
+		if changes.IsPermitted(record) {
 			status.Remaining = cmp.Or(changes.RemainingOf(record, subject.LastNames()), status.Remaining)
 		}
 	}

@@ -40,7 +40,7 @@ func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
 			beside = append(beside, record)
 		case completed || changes.IsOpen(record) && a.completes(record):
 			return records
-		case a.progresses(record) || record.Status.PermittedTime != nil:
+		case a.progresses(record) || changes.IsPermitted(record):
 			records = append(append(records, beside...), record)
 			beside = nil
 		}
@@ -52,7 +52,7 @@ func (a *planner) recordsInSteps() (records []*berthv1alpha1.PlacementChange) {
 // lost.
 func (a *planner) completes(record *berthv1alpha1.PlacementChange) bool {
 	last := a.Snapshot.Subject.Last
-	return last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil)
+	return last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || changes.IsPermitted(record))
 }
 
 // progresses reports whether a record is that of a change in progress, or of this change.

@@ -186,7 +186,7 @@ func isStill(a *scheduler.Attempt, reason string) bool {
 	subject, open := a.Snapshot.Subject, a.OpenRecord()
 	generation := subject.Placement.Generation
 	switch {
-	case open != nil && open.Status.PermittedTime != nil:
+	case changes.IsPermitted(open):
 		return false
 	case reason == v1alpha1.ReasonHeld && open == nil:
 		// Without a record, only memory has the change.
@@ -245,7 +245,7 @@ func Moving(a *scheduler.Attempt) []berthv1alpha1.MovingCluster {
 		if all, gone, err := changes.Lists(open); err == nil {
 			added, removed = all, gone
 		}
-		if open.Status.PermittedTime != nil {
+		if changes.IsPermitted(open) {
 			since = open.Status.PermittedTime.Time
 		}
 	}
