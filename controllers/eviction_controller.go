@@ -216,6 +216,12 @@ func (f *evictedFrom) settles(cluster string) bool {
 	return published && !listed
 }
 
+// ageOf returns the time since the creation of an object, which the API server's clock says. If the
+// own clock is behind, it is the difference: a wait for the own clock could take as long as that.
+func ageOf(o client.Object, now time.Time) time.Duration {
+	return now.Sub(o.GetCreationTimestamp().Time).Abs()
+}
+
 // one writes the status of an eviction, or deletes it. after is when to look again; 0 for never.
 func (r *EvictionReconciler) one(ctx context.Context, e *berthv1alpha1.PlacementEviction, from evictedFrom) (wrote bool, after time.Duration, err error) {
 	now := r.Now()
@@ -226,7 +232,7 @@ func (r *EvictionReconciler) one(ctx context.Context, e *berthv1alpha1.Placement
 		return true, 0, client.IgnoreNotFound(r.Client.Delete(ctx, e, client.Preconditions{UID: &e.UID}))
 	}
 	valid := changes.CheckEviction(e, from.placement, from.published)
-	if unknown := unknownTime - now.Sub(e.CreationTimestamp.Time); valid.Status == metav1.ConditionFalse && unknown > 0 {
+	if unknown := unknownTime - ageOf(e, now); valid.Status == metav1.ConditionFalse && unknown > 0 {
 		// The watch event of the Placement or of the page may come later.
 		return false, unknown, nil
 	}

@@ -131,6 +131,10 @@ func TestEvictionConditions(t *testing.T) {
 			eviction: at(unknownTime), others: []client.Object{evictedWith(), page("b")},
 			want: []string{`Valid False ClusterNotSelected: spec.cluster: the published decision of Placement n/p does not have cluster "c"`},
 		},
+		"a cluster that is not published, and a slow clock": {
+			eviction: at(-time.Hour), others: []client.Object{evictedWith(), page("b")},
+			want: []string{`Valid False ClusterNotSelected: spec.cluster: the published decision of Placement n/p does not have cluster "c"`},
+		},
 		"a Placement not seen yet": {eviction: at(0), want: []string{}, wantAfter: unknownTime},
 		"no Placement":             {eviction: at(unknownTime), want: []string{`Valid False PlacementNotFound: spec.placement: there is no Placement "p" in namespace n`}},
 		"a later Placement": {

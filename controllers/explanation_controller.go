@@ -257,7 +257,7 @@ func (r *ExplanationReconciler) answer(
 	}
 	a := r.Explainer.Explain(ctx, &ns.question)
 	switch {
-	case a.NotFound && r.Now().Sub(e.CreationTimestamp.Time) < unknownTime:
+	case a.NotFound && ageOf(e, r.Now()) < unknownTime:
 		return unknownInterval, nil
 	case a.Throttled:
 		message := "The explanations of this namespace took so much time that the next one has to wait"

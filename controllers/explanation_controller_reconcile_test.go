@@ -98,6 +98,10 @@ func TestReconcileExplanationAnswers(t *testing.T) {
 			placement: "nosuch", age: unknownTime, wantAgain: time.Millisecond,
 			want: []string{`Explained False PlacementNotFound: spec.placement: there is no Placement "nosuch" in namespace ns`},
 		},
+		"a missing Placement, and a slow clock": {
+			placement: "nosuch", age: -time.Hour, wantAgain: time.Millisecond,
+			want: []string{`Explained False PlacementNotFound: spec.placement: there is no Placement "nosuch" in namespace ns`},
+		},
 		"before the initial lists": {placement: "p", does: func(h *explainHub) { h.Ready = func() bool { return false } }, wantAgain: unknownInterval},
 		"an unfinished cycle": {
 			placement: "p", wantAgain: time.Second,

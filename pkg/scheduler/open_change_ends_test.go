@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -788,6 +790,31 @@ func TestFoundRemovalsCount(t *testing.T) {
 		if a := d.attempt(); a.Outcome != plan.Held {
 			t.Errorf("another target %t: a and b left within the window, the limit is 1, and the second removal is %s: %s, counts %v", other, a.Outcome, d.published(), d.scheduler.Counts())
 		}
+	}
+}
+
+// TestFoundApprovedRemovalsCountOnce: the response to the write of an approved change is lost, and
+// the next attempt finds it published. What it removed counts once, although the Snapshot of that
+// attempt still has the record open.
+func TestFoundApprovedRemovalsCountOnce(t *testing.T) {
+	d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 2, "window": "1h", "settle": "0s"}`}, nothing)
+	d.add("s1")
+	d.add("s2")
+	d.tier("steel", "s1", "s2")
+	attempt := d.other("steel")
+	attempt(2)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Approval, spec.MaxUnavailable = berthv1alpha1.ApprovalRequired, new(intstr.FromString("100%"))
+	})
+	d.tier("silver", "a")
+	d.tier("gold", "x")
+	d.attemptUntilStable()
+	d.approve(d.revision())
+	d.loseResponses()
+	d.decideAgain()
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = "" })
+	if got := attempt(1); got != plan.Published {
+		t.Errorf("one removal of two is counted, and the second one, of another Placement, is %s: %s", got, d.whole())
 	}
 }
 
