@@ -51,24 +51,9 @@ func newBrowser(t *testing.T) *browser {
 			t.Fatalf("%s is not on the PATH: install it (Debian: apt-get install chromium chromium-driver)", program)
 		}
 	}
-	driver := exec.Command("chromedriver", "--port=0")
-	driver.Stderr = os.Stderr
-	output, err := driver.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := driver.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = driver.Process.Kill()
-		_ = driver.Wait()
-	})
 	port := ""
-	for lines := bufio.NewScanner(output); port == "" && lines.Scan(); {
-		if match := startedOn.FindStringSubmatch(lines.Text()); match != nil {
-			port = match[1]
-		}
+	for attempt := 0; port == "" && attempt < 10; attempt++ {
+		port = startDriver(t)
 	}
 	if port == "" {
 		t.Fatal("chromedriver did not say on which port it listens")
@@ -85,6 +70,30 @@ func newBrowser(t *testing.T) *browser {
 	b.session += "/session/" + session.SessionID
 	t.Cleanup(func() { b.do("DELETE", "", nil, nil) })
 	return b
+}
+
+// startDriver starts chromedriver, which ends with the test, and returns its port. It returns none if
+// chromedriver ended: it takes a free port of ::1, which another program may use on 127.0.0.1.
+func startDriver(t *testing.T) (port string) {
+	driver := exec.Command("chromedriver", "--port=0")
+	driver.Stderr = os.Stderr
+	output, err := driver.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := driver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = driver.Process.Kill()
+		_ = driver.Wait()
+	})
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		if match := startedOn.FindStringSubmatch(lines.Text()); match != nil {
+			return match[1]
+		}
+	}
+	return ""
 }
 
 // do sends one command of WebDriver.
