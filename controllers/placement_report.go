@@ -232,6 +232,7 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	// The patch is made from the part that it may contain: specs may be long.
 	base := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name, ResourceVersion: pl.ResourceVersion}, Status: pl.Status}
 	written := &v1alpha1.Placement{ObjectMeta: base.ObjectMeta, Status: *status}
+	defer r.Inventory.AnnounceStatus(pl)()
 	if err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 		if known := r.Inventory.Placement(client.ObjectKeyFromObject(pl)); apierrors.IsNotFound(err) && (known == nil || known.UID != pl.UID) {
 			return nil

@@ -100,6 +100,7 @@ func (r *PlacementReconciler) writeSomeStatuses(
 func (r *PlacementReconciler) writeSelectionStatus(ctx context.Context, policy *berthv1alpha1.SelectionPolicy, status *berthv1alpha1.SelectionPolicyStatus) error {
 	written := policy.DeepCopy()
 	written.Status = *status
+	defer r.Inventory.AnnounceStatus(policy)()
 	if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(policy)); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return nil

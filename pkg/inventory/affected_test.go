@@ -149,7 +149,7 @@ func TestAffectedPlacements(t *testing.T) {
 		"an unknown score goes":           {delete: fixture.Score("c9", "r1").Obj()},
 
 		"a Placement, nothing changed":   {update: fixture.Placement("n", "plain").Obj()},
-		"a Placement's status":           {update: status},
+		"a Placement's status":           {update: status, want: []string{"n/plain"}},
 		"a Placement's spec":             {update: fixture.Placement("n", "plain").Generation(2).Number(1).Obj(), want: []string{"n/plain"}},
 		"a Placement's annotation":       {update: fixture.Placement("n", "plain").Annotation("a", "b").Obj(), want: []string{"n/plain"}},
 		"a Placement comes":              {update: fixture.Placement("n", "new").Obj(), want: []string{"n/new"}},

@@ -12,10 +12,10 @@ type event struct {
 	number int64
 	// affected are the Placements whose decision may differ.
 	affected affectedSet
-	// changed names the part of the object that changed, in the cause of attempts. answered is true
-	// if a user's answer to a change is new.
-	changed  string
-	answered bool
+	// changed names the part of the object that changed, in the cause of attempts. unseen is true
+	// if what another client wrote has affected no Placement yet.
+	changed string
+	unseen  bool
 	// taintTimes are those of the changed cluster if another inventory gave them; else nil.
 	taintTimes []time.Time
 	// survivors are Placements whose attempt the event does not start, checked those whose attempt
@@ -46,11 +46,10 @@ func (inv *Inventory) process(by client.Object, dispatch func(e *event)) []Key {
 }
 
 // processOwn processes a change made by Berth itself, of which its Placement need not be told,
-// unless the object also has an answer of a user that no watch has shown yet. It calls OnAffected
-// with the others.
+// unless the object also has what another client wrote. It calls OnAffected with the others.
 func (inv *Inventory) processOwn(handle func(e *event)) {
 	affected := inv.process(nil, func(e *event) {
-		if handle(e); !e.answered {
+		if handle(e); !e.unseen {
 			clear(e.affected)
 		}
 	})

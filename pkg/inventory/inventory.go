@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -98,6 +97,8 @@ type Inventory struct {
 	events, inputs int64
 	survivors      []*placement
 
+	// announced are the writes of a status that have not returned yet.
+	announced map[statusKey]struct{}
 	// fleet is the last frozen Fleet; nil after a change.
 	fleet       *framework.Fleet
 	onPublished atomic.Pointer[func(Key)]
@@ -113,6 +114,7 @@ func New(options Options) *Inventory {
 		placements: map[Key]*placement{},
 		pages:      pageTable{byIndex: map[int]few[*page]{}, deleted: map[types.UID]bool{}, announced: map[Key]*announcement{}},
 		unread:     map[Key]struct{}{},
+		announced:  map[statusKey]struct{}{},
 		selections: selectionTable{dependent: map[string]int{}, naming: map[string]few[*selectionPolicy]{}},
 		holdings: holdings{
 			byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, affinity: map[string]struct{}{},
@@ -130,28 +132,6 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 // Delete processes the deletion of an object. It returns the affected Placements, sorted.
 func (inv *Inventory) Delete(obj client.Object) []Key {
 	return inv.Apply(Input{Kind: InputDeleted, Object: obj})
-}
-
-// AssumePlacement processes a Placement whose status was just written, before or after its watch
-// event. It ignores a deleted or newer Placement, and one whose spec was edited: the watch event of
-// the edit must affect it.
-func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
-	inv.processOwn(func(*event) {
-		p := inv.placements[nameOf(object)]
-		if p != nil && p.object.UID == object.UID && !earlier(object, p.object) && sameForDecisions(p.object, object) {
-			inv.setStatus(p, object)
-		}
-	})
-}
-
-// setStatus stores a Placement of which only the status changed.
-func (inv *Inventory) setStatus(p *placement, object *v1alpha1.Placement) {
-	if !equality.Semantic.DeepEqual(p.object.Status, object.Status) {
-		inv.addObject(object)
-	}
-	delegated := delegates(p, object)
-	p.object, p.subject = object, nil
-	inv.setDelegated(p, delegated)
 }
 
 // AssumePage processes a page that was just written or deleted, or read after its write failed,

@@ -149,11 +149,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 		return
 	}
 	if old != nil && old.object.UID == object.UID && sameForDecisions(old.object, object) {
-		// Only the status changed, in most cases by Berth itself: no Placement is affected. What
-		// another client wrote is corrected by the next attempt, which must not be skipped.
-		if !equality.Semantic.DeepEqual(old.object.Status, object.Status) {
-			inv.unsettle(old)
-		}
+		inv.statusUpdated(object, key, e, old.object.Status, object.Status)
 		inv.setStatus(old, object)
 		return
 	}

@@ -70,7 +70,7 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed
 	}
 	if inv.dropSubject(r.owner) && answered {
 		e.affected.add(r.owner)
-		e.changed, e.answered = "approval", true
+		e.changed, e.unseen = "approval", true
 	}
 }
 

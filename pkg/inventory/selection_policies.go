@@ -206,6 +206,7 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 	switch {
 	case old == nil:
 	case sameSelection(old.object, object):
+		inv.statusUpdated(object, placement, e, old.object.Status, object.Status)
 		old.object = object
 		inv.dropSubject(placement)
 		return
@@ -217,16 +218,6 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, e *
 	}
 	inv.selections.store(newSelectionPolicy(object))
 	inv.selectionChanged(placement, e.affected)
-}
-
-// AssumeSelectionPolicy processes a policy whose status was just written, before or after its watch
-// event. It ignores a deleted or newer policy, and one whose spec was edited.
-func (inv *Inventory) AssumeSelectionPolicy(object *berthv1alpha1.SelectionPolicy) {
-	inv.processOwn(func(e *event) {
-		if s := inv.selections.byName[nameOf(object)]; s != nil && sameSelection(s.object, object) {
-			inv.updateSelection(object, e)
-		}
-	})
 }
 
 // sameSelection reports whether two states of a policy differ only in the status and metadata that

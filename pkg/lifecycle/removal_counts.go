@@ -70,6 +70,18 @@ type progressing struct {
 // of the Placement.
 type removedClusters struct{ all, unedited int }
 
+// nextEnd returns when the first removal within the window leaves it; zero for none.
+func (b *BlastRadius) nextEnd(counts *removalCounts, now time.Time) time.Time {
+	if counts != nil {
+		for _, r := range counts.Removals {
+			if end := r.At.Add(b.args.Window.Duration); end.After(now) {
+				return end
+			}
+		}
+	}
+	return time.Time{}
+}
+
 // count adds up the removals within the window: of the Placement, of its namespace, and of other
 // namespaces as far as they count. It excludes an open removal of the Placement itself.
 func (b *BlastRadius) count(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {

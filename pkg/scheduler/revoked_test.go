@@ -173,3 +173,57 @@ func TestDeniedRevokedRemovalIsNoExpiredChange(t *testing.T) {
 		t.Errorf("%s: %s", d.state(), d.message())
 	}
 }
+
+// TestRevokedRemovalAfterTheWindow: BlastRadius holds a change. A restart, or an attempt for another
+// reason, after its window answers as the attempt before: a held removal stays held, also if the
+// change adds clusters, and a removal that is a part of the change is made when it is allowed.
+func TestRevokedRemovalAfterTheWindow(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// voluntary is true if the change also removes a cluster that the Placement could keep.
+		voluntary bool
+		want      string
+	}{
+		"the removal of the change": {want: "b c"},
+		"a part of the change":      {voluntary: true, want: "c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask().Predicate(fixture.MatchLabel("pool", "in")))
+			pool := func(value, set string, names ...string) {
+				for _, name := range names {
+					d.clusters[name] = fixture.Cluster(name).Set(set).Label("pool", value).Obj()
+					d.inv.Update(d.clusters[name].DeepCopy())
+				}
+			}
+			d.arguments = map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
+			d.restart()
+			pool("in", "s1", "a", "b", "c")
+			d.attemptUntilStable()
+			d.leaveSet("a")
+			d.attemptUntilStable()
+			d.later(60)
+			d.leaveSet("b")
+			pool("in", "s1", "d")
+			if tc.voluntary {
+				pool("out", "s1", "c")
+			}
+			d.attemptUntilStable()
+			if got := d.names(); got != "b c" || d.pending() != "True/Held" {
+				t.Fatalf("published is %s: %s", got, d.state())
+			}
+			due := d.attempt().State.NextAttempt()
+			if at := d.now.Add(59 * time.Minute); tc.voluntary != due.Equal(at) {
+				t.Errorf("the next attempt is at %s, the window ends at %s", due, at)
+			}
+			d.later(3600)
+			d.attemptUntilStable()
+			if got := d.names(); got != tc.want {
+				t.Errorf("published is %s, want %s: %s", got, tc.want, d.state())
+			}
+			d.restart()
+			d.attemptUntilStable()
+			if got := d.names(); got != tc.want {
+				t.Errorf("after a restart, published is %s, want %s: %s", got, tc.want, d.state())
+			}
+		})
+	}
+}

@@ -155,6 +155,8 @@ func (a *planner) withRecords(p *framework.Proposal, history changes.History, c 
 		m.ended = nil
 	}
 	switch {
+	case m.Open == nil && revoked:
+		p.HeldBy = heldWith(history.Open(), p)
 	case m.Open == nil:
 	case revoked && rejected(m.Open):
 		m.Open = nil
@@ -183,6 +185,18 @@ func (a *planner) setRevision(m *Move, history changes.History) {
 		// The change is held, but its record could not be written yet.
 		m.HeldBy = answers.Plugins
 	}
+}
+
+// heldWith returns the holds of a change that removes the same clusters as a removal alone: what it
+// adds does not make a held removal smaller.
+func heldWith(open *berthv1alpha1.PlacementChange, alone *framework.Proposal) map[string]time.Time {
+	if open == nil || open.Status.Phase != berthv1alpha1.PhaseHeld || rejected(open) {
+		return nil
+	}
+	if _, removed, err := changes.Lists(open); err != nil || !slices.Equal(removed, alone.Removed) {
+		return nil
+	}
+	return deadlinesOf(open.Status.Holds)
 }
 
 // deadlinesOf returns the deadlines of holds, by plugin; zero for none.

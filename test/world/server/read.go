@@ -264,15 +264,17 @@ type Write struct {
 	Kind          string
 	Type          string // ADDED, MODIFIED or DELETED
 	Object, Older map[string]any
-	// Writer is the client; empty for the server itself.
+	// Writer is the client; empty for the server itself. Late is true if it has not waited for the
+	// answer, because it gave up or was frozen.
 	Writer string
+	Late   bool
 }
 
 // publish logs a write and sends it to the watches.
 func (s *Server) publish(e event) {
 	s.log = append(s.log, e)
 	if s.OnWrite != nil {
-		s.OnWrite(&Write{Revision: e.revision, Kind: e.resource.kind, Type: e.kind, Object: e.object, Older: e.older, Writer: s.writer})
+		s.OnWrite(&Write{Revision: e.revision, Kind: e.resource.kind, Type: e.kind, Object: e.object, Older: e.older, Writer: s.writer, Late: s.late})
 	}
 	s.watches = slices.DeleteFunc(s.watches, func(w *watch) bool { return w.out.isClosed() })
 	for _, w := range s.watches {

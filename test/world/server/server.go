@@ -30,8 +30,9 @@ type Server struct {
 	log       []event
 	forgotten int64
 	watches   []*watch
-	// writer is the client of the present request.
+	// writer is the client of the present request, late whether it has not waited for the answer.
 	writer string
+	late   bool
 
 	// OnWrite is called with each write, in order; nil for none.
 	OnWrite func(*Write)
