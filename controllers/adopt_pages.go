@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
@@ -68,7 +69,10 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	history := changes.History(subject.Records)
 	c, changed := history.Disabled(subject.LastNames(), before)
 	if !changed {
-		return max(revision, history.Last()), nil
+		if newest := history.Newest(berthv1alpha1.PhasePublished); newest != nil {
+			revision = max(revision, newest.Spec.Revision) // Somebody may have removed it from the pages.
+		}
+		return revision, nil
 	}
 	c.Generation, c.Profile = subject.Placement.Generation, decide.ProfileName(subject.Placement)
 	revision = max(revision, history.Last()) + 1

@@ -311,6 +311,30 @@ func TestDamageAfterAdoption(t *testing.T) {
 	h.checkPublished("q1")
 }
 
+// TestHeldWhileDisabled: a held change does not count as published after scheduling was disabled
+// and nobody edited a page.
+func TestHeldWhileDisabled(t *testing.T) {
+	h := disabledHub(t)
+	h.annotate("false")
+	h.succeed()
+	h.reconciler.Inventory.Update(&berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "careful", ResourceVersion: "1"}, Spec: berthv1alpha1.DisruptionPolicySpec{
+		PlacementSelector: &metav1.LabelSelector{}, Approval: berthv1alpha1.ApprovalRequired,
+	}})
+	pl := h.placement()
+	pl.Spec.Predicates = onlyName("q2")
+	h.edit(pl)
+	h.succeed()
+	h.annotate("true")
+	h.succeed()
+	h.annotate("false")
+	h.succeed()
+	h.reconciler.Inventory.Update(h.meddle([]string{"q2"}))
+	h.succeed()
+	if got := h.reconciler.Inventory.Subject(placementKey).LastRevision(); got != 1 || !slices.Equal(h.published(), []string{"q1"}) {
+		t.Errorf("published is %v, revision %d, and the records are\n%s", h.published(), got, strings.Join(h.recordLines(), "\n"))
+	}
+}
+
 // TestPagesOfADisabledPlacement: evictions, quotas and other Placements count what the pages list.
 func TestPagesOfADisabledPlacement(t *testing.T) {
 	h := disabledHub(t)

@@ -52,8 +52,8 @@ func freezeDeed(a *actor) {
 	a.say("replica %s freezes for %s at its next write", name, lasts.Round(time.Millisecond))
 	a.schedule.FreezeAtWrite(name, lasts, func() {
 		a.faults["freeze"]++
-		a.frozen, a.frozenUntil = name, time.Now().Add(lasts)
-		a.ended = a.frozenUntil.Add(lease.Duration)
+		a.frozen[name] = time.Now().Add(lasts)
+		a.end(a.frozen[name].Add(lease.Duration))
 		a.say("replica %s is frozen", name)
 	})
 }

@@ -29,6 +29,12 @@ import (
 	"github.com/berth-dev/berth/test/world/server"
 )
 
+// written counts writes; last is the time of the last one.
+type written struct {
+	n    int
+	last time.Time
+}
+
 // laws sees every write, in the order in which the server does them, and says what is broken.
 type laws struct {
 	w      *world
@@ -49,7 +55,7 @@ type laws struct {
 	// lastInputs are the times of the last two; the second may undo the first before Berth knows.
 	lastInputs [2]time.Time
 	apart      map[string]bool
-	writes     map[string]int
+	writes     map[string]written
 	// sets has the set of each cluster; bound is true while the namespace is bound to s1.
 	sets   map[string]string
 	bound  bool
@@ -97,7 +103,7 @@ const requestsOfAnAttempt = 5
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]int{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, tainted: map[string]bool{},
+		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]written{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, tainted: map[string]bool{},
 	}
 }
 
@@ -199,7 +205,7 @@ func (l *laws) checkCounts(w *server.Write) {
 	before, now := &older.Status, &pl.Status
 	same := before.NumberOfSelectedClusters == now.NumberOfSelectedClusters && equality.Semantic.DeepEqual(before.DecisionGroups, now.DecisionGroups)
 	edited := l.damaged[pl.Name] || time.Since(l.shared.pagesSince) < settled
-	if _, delegated := l.delegated[pl.Name]; same || w.Writer == "person" || delegated || pl.IsDisabled() || edited {
+	if _, delegated := l.delegated[pl.Name]; same || w.Late || w.Writer == "person" || delegated || pl.IsDisabled() || edited {
 		return
 	}
 	if published, _ := l.controlled(pl.Name); len(published) != int(now.NumberOfSelectedClusters) {
@@ -284,7 +290,10 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	l.pageWrites++
 	if len(l.apart) > 0 || l.w.queues {
-		l.writes[placement]++
+		l.writes[placement] = written{l.writes[placement].n + 1, time.Now()}
+	}
+	if w.Late {
+		l.shared.pagesSince = time.Now() // Berth does not know it yet.
 	}
 	after := l.union(placement)
 	restored := map[string]bool{}
@@ -297,12 +306,13 @@ func (l *laws) onPage(w *server.Write) {
 	if l.damaged[placement] {
 		delete(l.damaged, placement)
 		l.shared.pagesSince = time.Now()
+		l.checkQuotas(maxOver)
 		return
 	}
 	for name := range before {
 		if !after[name] {
 			delete(l.grouped, placement)
-			if l.isLate() {
+			if l.isLate(w, placement) {
 				continue
 			}
 			l.left[placement+"/"+name] = departure{time.Now(), l.inputsOf(placement)}
@@ -316,8 +326,8 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	l.checkGroups(placement, page)
 	l.checkPermitted(placement, page, w)
-	l.checkRemovals(placement, before, after)
-	l.checkAvailable(placement, before, after)
+	l.checkRemovals(w, placement, before, after)
+	l.checkAvailable(w, placement, before, after)
 	maps.Copy(before, restored)
 	l.checkShared(placement, before, after)
 	l.checkApproved(placement, before, after, page)
@@ -328,7 +338,7 @@ func (l *laws) inputsOf(placement string) int {
 	n := l.inputs
 	for of, writes := range l.writes {
 		if of != placement {
-			n += writes
+			n += writes.n
 		}
 	}
 	return n
@@ -369,7 +379,7 @@ func (l *laws) checkGroups(placement string, written *v1alpha1.PlacementDecision
 
 // checkPermitted: a page with the revision of a record is published only if that is permitted.
 func (l *laws) checkPermitted(placement string, page *v1alpha1.PlacementDecision, w *server.Write) {
-	if l.wasFrozen() && w.Writer == l.w.frozen {
+	if l.froze(w.Writer) {
 		return
 	}
 	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)

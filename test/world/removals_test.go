@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -40,6 +41,7 @@ profiles:
 type removed struct {
 	at        time.Time
 	placement string
+	revision  int64
 	clusters  int
 }
 
@@ -78,11 +80,33 @@ func clustersThatLeft(before, after map[string]bool) (names []string) {
 
 // wasFrozen reports whether a replica is, or was a moment ago. What it had sent reaches the server
 // when it wakes, whatever the other one decided since.
-func (l *laws) wasFrozen() bool { return time.Now().Before(l.w.frozenUntil.Add(time.Minute)) }
+func (l *laws) wasFrozen() bool { return l.froze("one") || l.froze("two") }
 
-// isLate reports whether a write may follow an older state of the world.
-func (l *laws) isLate() bool {
-	return l.wasFrozen() || time.Since(l.lastInputs[0]) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow()
+func (l *laws) froze(replica string) bool {
+	return time.Now().Before(l.w.frozen[replica].Add(time.Minute))
+}
+
+// maxStale is how long a replica whose requests fail may not know an input.
+const maxStale = time.Minute
+
+// isLate reports whether a write of pages may follow an older state of the world.
+func (l *laws) isLate(w *server.Write, placement string) bool {
+	late := maxLate + requestsOfAnAttempt*l.w.schedule.Slow()
+	if l.w.lossesEnd.After(l.lastInputs[0]) {
+		late = maxStale
+	}
+	return w.Late || l.wasFrozen() || time.Since(l.lastInputs[0]) < late || l.othersWrote(placement, late)
+}
+
+// othersWrote reports whether pages of other Placements, on which a decision depends, were written
+// a moment ago.
+func (l *laws) othersWrote(placement string, moment time.Duration) bool {
+	for of, writes := range l.writes {
+		if of != placement && time.Since(writes.last) < moment {
+			return true
+		}
+	}
+	return false
 }
 
 // permittedAt returns when the change was permitted that removes clusters now, because BlastRadius
@@ -100,21 +124,32 @@ func (l *laws) permittedAt(placement string, names []string) time.Time {
 }
 
 // checkRemovals: no more clusters leave within the window than the limit says.
-func (l *laws) checkRemovals(placement string, before, after map[string]bool) {
+func (l *laws) checkRemovals(w *server.Write, placement string, before, after map[string]bool) {
 	names := clustersThatLeft(before, after)
-	if l.w.limits == nil || len(names) == 0 {
+	if l.w.limits == nil || len(names) == 0 || w.Late {
 		return
 	}
 	all := 0
-	l.removals = append(l.removals, removed{l.permittedAt(placement, names), placement, len(names)})
+	l.removals = append(l.removals, removed{l.permittedAt(placement, names), placement, l.revision(placement), len(names)})
 	for _, r := range l.removals {
-		if time.Since(r.at) < removeWindow-10*time.Second {
+		if time.Since(r.at) < removeWindow-10*time.Second && (l.w.ended.Before(r.at) || l.hasRecord(r)) {
 			all += r.clusters
 		}
 	}
 	if all > maxRemoved && !l.isApproved(placement, names) {
 		l.breaks("BlastRadius: %v leave %s, and %d clusters left within %s", names, placement, all, removeWindow)
 	}
+}
+
+// hasRecord reports whether a removal has a record. One whose record a crash lost does not count
+// after it.
+func (l *laws) hasRecord(r removed) bool {
+	for _, record := range l.records {
+		if first := cmp.Or(record.Spec.FirstRevision, record.Spec.Revision); record.Spec.Placement == r.placement && first <= r.revision && r.revision <= record.Spec.Revision {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *laws) setAvailable(available *intstr.IntOrString, deleted bool) {
@@ -143,9 +178,9 @@ func (l *laws) onSteps(record *berthv1alpha1.PlacementChange) {
 
 // checkAvailable: as long as a change is not complete, minAvailable of the clusters with which it
 // began stay, unless the Placement cannot keep them (law 9).
-func (l *laws) checkAvailable(placement string, before, after map[string]bool) {
+func (l *laws) checkAvailable(w *server.Write, placement string, before, after map[string]bool) {
 	original := l.originals[placement]
-	if original == nil || l.available == nil || time.Since(l.availableSince) < settled || l.isLate() {
+	if original == nil || l.available == nil || time.Since(l.availableSince) < settled || l.isLate(w, placement) {
 		return
 	}
 	left := 0

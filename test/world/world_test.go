@@ -56,9 +56,8 @@ type world struct {
 	// off is by how much the clocks of replicas are wrong.
 	clocks sync.Mutex
 	off    map[string]time.Duration
-	// frozen is the replica that froze last, and frozenUntil the end of that.
-	frozen      string
-	frozenUntil time.Time
+	// frozen is until when each replica was frozen last.
+	frozen map[string]time.Time
 	// ended is the last time at which a replica ended, or may have.
 	ended time.Time
 	// attempts is their number, and at when it was read last.
@@ -93,7 +92,7 @@ func newWorld(seed uint64) *world {
 	if err != nil {
 		panic(err)
 	}
-	w := &world{server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, faults: map[string]int{}, off: map[string]time.Duration{}, queues: seed/2%2 == 0}
+	w := &world{server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, frozen: map[string]time.Time{}, faults: map[string]int{}, off: map[string]time.Duration{}, queues: seed/2%2 == 0}
 	if seed%5 == 0 {
 		w.limits = limits()
 	}
@@ -189,7 +188,7 @@ func (w *world) start(ctx context.Context, name string) {
 	w.running.Go(func() {
 		for ctx.Err() == nil {
 			r.run(ctx)
-			w.ended = time.Now() // Also one that lost its lease.
+			w.end(time.Now()) // Also one that lost its lease.
 			select {
 			case <-ctx.Done():
 			case <-time.After(2 * time.Second):
@@ -228,10 +227,17 @@ func (r *replica) run(ctx context.Context) {
 	}
 }
 
+// end records that a replica ends, or may.
+func (w *world) end(at time.Time) {
+	if at.After(w.ended) {
+		w.ended = at
+	}
+}
+
 // restart ends a replica, after a crash without a last request, and starts another one.
 func (w *world) restart(ctx context.Context, name string, crash bool) {
 	r := w.replicas[name]
-	w.ended = time.Now()
+	w.end(time.Now())
 	r.crash = crash
 	r.cancel()
 	time.Sleep(time.Millisecond) // What ends draws no random numbers in between.

@@ -379,7 +379,7 @@ func (s *Server) emptySoon(namespace string) {
 	time.AfterFunc(emptyInterval, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.writer = ""
+		s.writer, s.late = "", false
 		empty := true
 		for _, r := range s.resources {
 			for _, name := range slices.Sorted(maps.Keys(r.objects)) {
@@ -413,7 +413,7 @@ func (s *Server) collectSoon() {
 	time.AfterFunc(time.Second, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.writer = ""
+		s.writer, s.late = "", false
 		exist := s.existing()
 		for _, r := range s.resources {
 			for _, name := range slices.Sorted(maps.Keys(r.objects)) {
