@@ -274,7 +274,7 @@ func (inv *Inventory) setPublished(p *placement, last *framework.Published, keep
 }
 
 // endStart ends the time since the start for the Placements that an event affects, other than an
-// edit of their pages, which is undone. If the first attempt of one is not published yet, it lasts
+// edit of their pages or status, which is undone. If the first attempt of one is not published yet, it lasts
 // until then. The first contents of readiness sources are part of the start.
 func (inv *Inventory) endStart(affected affectedSet) {
 	for key := range affected {

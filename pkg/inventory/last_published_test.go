@@ -182,7 +182,7 @@ func TestRevisionAfterAnAdoption(t *testing.T) {
 	}
 }
 
-// TestEditedPageDoesNotEndTheStart: an edit of a page is undone, and is no reason to weigh again
+// TestEditedPageDoesNotEndTheStart: an edit of a page or status is undone, and is no reason to weigh again
 // what has drifted before the start.
 func TestEditedPageDoesNotEndTheStart(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
@@ -204,6 +204,10 @@ func TestEditedPageDoesNotEndTheStart(t *testing.T) {
 	check("an edit of the page", true)
 	inv.Delete(pageOf("10", "1"))
 	check("the deletion of the page", true)
+	written := plainWith("u")
+	written.ResourceVersion, written.Status.NumberOfSelectedClusters = "10", 7
+	inv.Update(written)
+	check("an edit of the status", true)
 	pl := plainWith("u")
 	pl.Generation, pl.ResourceVersion = pl.Generation+1, "11"
 	pl.Spec.NumberOfClusters = new(int32(1))

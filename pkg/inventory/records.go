@@ -280,7 +280,7 @@ func (inv *Inventory) setCause(e *event, by client.Object) {
 		cause = causeOf(by, e.changed)
 	}
 	inv.setCauseText(e.affected, cause)
-	if _, isPage := by.(*v1alpha1.PlacementDecision); !isPage {
+	if _, isPage := by.(*v1alpha1.PlacementDecision); !isPage && e.changed != ofStatus {
 		inv.endStart(e.affected)
 	}
 }

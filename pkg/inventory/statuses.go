@@ -9,6 +9,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
+// ofStatus is event.changed of a status that Berth writes. No decision depends on it.
+const ofStatus = "status"
+
 // statusKey names the status of an object.
 type statusKey struct {
 	kind string
@@ -46,7 +49,7 @@ func (inv *Inventory) statusUpdated(o client.Object, placement Key, e *event, ol
 		inv.unsettle(p)
 	}
 	if _, announced := inv.announced[statusKeyOf(o)]; !announced {
-		e.changed = "status"
+		e.changed = ofStatus
 		e.affected.add(placement)
 	}
 }

@@ -66,6 +66,8 @@ type laws struct {
 	permitted map[types.UID]time.Time
 	// approvalSince is since when each change needs an approval; zero if it does not.
 	approvalSince time.Time
+	// lateAt is when the last page was written whose writer did not wait for the answer.
+	lateAt time.Time
 	// grouped are the Placements whose groups were edited last (onGroups).
 	grouped map[string]bool
 	// pageWrites counts the writes of pages by replicas.
@@ -293,7 +295,7 @@ func (l *laws) onPage(w *server.Write) {
 		l.writes[placement] = written{l.writes[placement].n + 1, time.Now()}
 	}
 	if w.Late {
-		l.shared.pagesSince = time.Now() // Berth does not know it yet.
+		l.lateAt, l.shared.pagesSince = time.Now(), time.Now() // Berth does not know it yet.
 	}
 	after := l.union(placement)
 	restored := map[string]bool{}
@@ -324,7 +326,9 @@ func (l *laws) onPage(w *server.Write) {
 			l.breaks("law 2: cluster %s was missing on the pages of %s for %s", name, placement, time.Since(gone.at))
 		}
 	}
-	l.checkGroups(placement, page)
+	if time.Since(l.lateAt) > maxLate {
+		l.checkGroups(placement, page)
+	}
 	l.checkPermitted(placement, page, w)
 	l.checkRemovals(w, placement, before, after)
 	l.checkAvailable(w, placement, before, after)
