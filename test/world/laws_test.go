@@ -592,6 +592,9 @@ func (l *laws) onlyBalance(pl *v1alpha1.Placement, objects simulator.Objects, re
 			best[class] = max(best[class], total)
 		}
 	}
+	if pending := report.Pending; pending != nil && pending.InSteps() {
+		want = changes.Minus(changes.Sorted(slices.Concat(published, pending.Added)), pending.Removed)
+	}
 	for _, name := range want {
 		selected[avoided[name]]--
 	}
@@ -610,7 +613,7 @@ func (l *laws) onlyBalance(pl *v1alpha1.Placement, objects simulator.Objects, re
 		}
 		possible = changes.Minus(possible, changes.Minus(possible, pinned))
 	}
-	return report.Pending == nil && len(changes.Minus(published, possible)) == 0
+	return (report.Pending == nil || report.Pending.InSteps()) && len(changes.Minus(published, possible)) == 0
 }
 
 // published returns the clusters on the pages of a Placement, sorted.
