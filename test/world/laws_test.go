@@ -141,12 +141,12 @@ func (l *laws) onWrite(w *server.Write) {
 		l.onRecord(w, record)
 		if w.Writer == "person" {
 			l.shared.queuesSince = time.Now() // A rejected change removes nothing.
+			l.countInput()
 		}
 	case "Lease", "Event":
 	default:
 		if w.Writer == "person" || w.Writer == "" {
-			l.inputs++
-			l.lastInputs = [2]time.Time{l.lastInputs[1], time.Now()}
+			l.countInput()
 		}
 		l.onInput(w)
 		l.onGroups(w)
@@ -154,6 +154,11 @@ func (l *laws) onWrite(w *server.Write) {
 		l.shared.onInput(w)
 		l.checkQuotas(maxOver)
 	}
+}
+
+func (l *laws) countInput() {
+	l.inputs++
+	l.lastInputs = [2]time.Time{l.lastInputs[1], time.Now()}
 }
 
 func (l *laws) onInput(w *server.Write) {
