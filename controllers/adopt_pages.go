@@ -70,7 +70,7 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	c, changed := history.Disabled(subject.LastNames(), before)
 	if !changed {
 		if newest := history.Newest(berthv1alpha1.PhasePublished); newest != nil {
-			revision = max(revision, newest.Spec.Revision) // Somebody may have removed it from the pages.
+			revision = max(revision, newest.Spec.Revision) // A user may have removed it from the pages.
 		}
 		return revision, nil
 	}

@@ -274,8 +274,8 @@ func (inv *Inventory) setPublished(p *placement, last *framework.Published, keep
 }
 
 // endStart ends the time since the start for the Placements that an event affects, other than an
-// edit of their pages or status, which is undone. If the first attempt of one is not published yet, it lasts
-// until then. The first contents of readiness sources are part of the start.
+// edit of their pages or status, which is undone. If the first attempt of one is not published yet,
+// it lasts until then. The first contents of readiness sources are part of the start.
 func (inv *Inventory) endStart(affected affectedSet) {
 	for key := range affected {
 		if p := inv.placements[key]; p != nil && p.last != nil && p.last.SinceStart {

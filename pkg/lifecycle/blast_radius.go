@@ -47,8 +47,8 @@ type BlastRadiusArgs struct {
 // BlastRadius holds a change that removes too many clusters, whatever its cause, until a user
 // approves it.
 //
-// A held change stays held even if the window has passed. A removal of revoked clusters that is only
-// a part of it is made as soon as no limit is exceeded. Permit uses the counts of Reserve,
+// A held change stays held even if the window has passed. A removal of revoked clusters that is
+// only a part of it is made as soon as no limit is exceeded. Permit uses the counts of Reserve,
 // Unreserve and PostBind before the attempt. After a restart the counts start from the records of
 // changes inside the window, which are kept until then.
 type BlastRadius struct {

@@ -174,8 +174,8 @@ func TestDeniedRevokedRemovalIsNoExpiredChange(t *testing.T) {
 	}
 }
 
-// TestRevokedRemovalAfterTheWindow: BlastRadius holds a change. A restart, or an attempt for another
-// reason, after its window answers as the attempt before: a held removal stays held, also if the
+// TestRevokedRemovalAfterTheWindow: BlastRadius holds a change. After its window, a restart, or an
+// attempt for another reason, answers as the attempt before: a held removal stays held, also if the
 // change adds clusters, and a removal that is a part of the change is made when it is allowed.
 func TestRevokedRemovalAfterTheWindow(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -72,8 +72,8 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-// startDriver starts chromedriver, which ends with the test, and returns its port. It returns none if
-// chromedriver ended: it takes a free port of ::1, which another program may use on 127.0.0.1.
+// startDriver starts chromedriver and returns its port; none if it ended. It takes a free port of
+// ::1, which another program may use on 127.0.0.1.
 func startDriver(t *testing.T) (port string) {
 	driver := exec.Command("chromedriver", "--port=0")
 	driver.Stderr = os.Stderr
