@@ -325,11 +325,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			answers <- answer{nil, ErrLost}
 			return " lost, late"
 		}
-		got, sent := answer{}, r
-		if request.late {
-			sent = late(r)
-		}
-		got.response, got.err = t.server.serve(t, sent, body)
+		got := answer{}
+		got.response, got.err = t.server.serve(t, withLate(r, request.late), body)
 		outcome := ""
 		if got.response != nil {
 			outcome = fmt.Sprintf(" %d @%d", got.response.StatusCode, t.server.Revision())
@@ -365,19 +362,18 @@ func (s *Schedule) faultOf(client string, r *http.Request) Fault {
 	return s.Faults(client, r)
 }
 
-// lateKey marks the context of a request whose client does not wait for the answer any more.
+// lateKey is true in the context of a request whose client does not wait for the answer any more.
 type lateKey struct{}
 
-// late returns a request whose client does not wait for the answer any more.
-func late(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(context.Background(), lateKey{}, true))
+func withLate(r *http.Request, late bool) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), lateKey{}, late))
 }
 
 // deliverLate schedules a request whose client does not wait for the answer any more.
 func (t *Transport) deliverLate(r *http.Request, body []byte, label string, after time.Duration) {
 	t.schedule.add(&turn{label: label + " late", delay: after, run: func() string {
 		t.schedule.seed()
-		response, err := t.server.serve(t, late(r), body)
+		response, err := t.server.serve(t, withLate(r.WithContext(context.Background()), true), body)
 		if err != nil {
 			return " refused"
 		}

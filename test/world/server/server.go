@@ -137,7 +137,7 @@ func respond(r *http.Request, code int, answer any) *http.Response {
 func (s *Server) do(t *Transport, r *http.Request, body []byte) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.writer, s.late = "", r.Context().Value(lateKey{}) != nil; t != nil {
+	if s.writer, s.late = "", r.Context().Value(lateKey{}) == true; t != nil {
 		s.writer = t.client
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
