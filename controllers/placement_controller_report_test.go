@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/caches"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/decide"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -511,4 +512,26 @@ queues:
 	// A Placement that is gone has no queue to ask.
 	h.reconciler.Inventory.Delete(h.placement())
 	h.succeed()
+}
+
+// TestOwnStatusOfAppliedPlacement: the cache drops an annotation of kubectl apply, which the response
+// to a write of the status has. Its watch event starts no attempt.
+func TestOwnStatusOfAppliedPlacement(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{})
+	inv := h.reconciler.Inventory
+	inv.Update(fixture.Cluster("q1").Set("s1").Obj())
+	trim := caches.Trim(caches.Controller, "Placement")
+	cached := func() *v1alpha1.Placement {
+		pl := h.placement()
+		trim(pl)
+		return pl
+	}
+	if err := h.hub.Create(t.Context(), fixture.Placement("n", "p").Annotation(corev1.LastAppliedConfigAnnotation, "{}").Obj()); err != nil {
+		t.Fatal(err)
+	}
+	inv.Update(cached())
+	h.succeed()
+	if affected := inv.Update(cached()); len(affected) > 0 {
+		t.Errorf("the watch event affects %v", affected)
+	}
 }

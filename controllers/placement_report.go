@@ -245,7 +245,7 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	}
 	r.reported.statusStored(pl)
 	// The next attempt starts from this status, also before its watch event arrives.
-	written.ManagedFields = pl.ManagedFields
+	written.ManagedFields, written.Annotations = pl.ManagedFields, pl.Annotations // as the cache keeps them
 	r.Inventory.AssumePlacement(written)
 	return nil
 }

@@ -101,7 +101,7 @@ func (r *PlacementReconciler) writeSelectionStatus(ctx context.Context, policy *
 	written := policy.DeepCopy()
 	written.Status = *status
 	defer r.Inventory.AnnounceStatus(policy)()
-	if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(policy)); err != nil {
+	if err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(policy, client.MergeFromWithOptimisticLock{})); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return nil
 		}

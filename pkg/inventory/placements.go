@@ -44,6 +44,9 @@ type placement struct {
 	settled              *framework.Settled
 	affectedAt, survived int64
 	settledCheck         bool
+	// corrections are the attempts that only a status which Berth did not write has started, since
+	// an event of another kind did.
+	corrections int
 }
 
 // wants is true if the Placement uses the set once it is bound.

@@ -279,9 +279,22 @@ func (inv *Inventory) setCause(e *event, by client.Object) {
 	if inv.started {
 		cause = causeOf(by, e.changed)
 	}
+	if e.changed == ofStatus {
+		inv.setCorrection(e.affected, cause)
+		return
+	}
 	inv.setCauseText(e.affected, cause)
-	if _, isPage := by.(*v1alpha1.PlacementDecision); !isPage && e.changed != ofStatus {
+	if _, isPage := by.(*v1alpha1.PlacementDecision); !isPage {
 		inv.endStart(e.affected)
+	}
+}
+
+// setCorrection stores the cause of attempts that correct a status, unless there is another one.
+func (inv *Inventory) setCorrection(affected affectedSet, cause string) {
+	for key := range affected {
+		if p := inv.placements[key]; p.cause == "" {
+			p.cause, p.causeSequence = cause, p.affectedAt
+		}
 	}
 }
 
@@ -289,7 +302,7 @@ func (inv *Inventory) setCauseText(affected affectedSet, cause string) {
 	for key := range affected {
 		if p := inv.placements[key]; p != nil {
 			inv.unsettle(p)
-			p.cause, p.causeSequence = cause, p.affectedAt
+			p.cause, p.causeSequence, p.corrections = cause, p.affectedAt, 0
 		}
 	}
 }

@@ -9,8 +9,12 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// ofStatus is event.changed of a status that Berth writes. No decision depends on it.
+// ofStatus is event.changed of a status that Berth corrects.
 const ofStatus = "status"
+
+// maxCorrections bounds the attempts that correct a status before an event of another kind, so that
+// two writers who correct each other come to rest.
+const maxCorrections = 3
 
 // statusKey names the status of an object.
 type statusKey struct {
@@ -45,12 +49,22 @@ func (inv *Inventory) statusUpdated(o client.Object, placement Key, e *event, ol
 	if equality.Semantic.DeepEqual(old, status) {
 		return
 	}
-	if p := inv.placements[placement]; p != nil {
-		inv.unsettle(p)
+	p := inv.placements[placement]
+	if p == nil {
+		return
 	}
+	inv.unsettle(p)
 	if _, announced := inv.announced[statusKeyOf(o)]; !announced {
-		e.changed = ofStatus
-		e.affected.add(placement)
+		inv.correct(p, e)
+	}
+}
+
+// correct affects a Placement whose status is to be corrected.
+func (inv *Inventory) correct(p *placement, e *event) {
+	if p.corrections < maxCorrections {
+		p.corrections++
+		e.changed, e.unseen = ofStatus, true
+		e.affected.add(p.key)
 	}
 }
 
@@ -58,9 +72,8 @@ func (inv *Inventory) statusUpdated(o client.Object, placement Key, e *event, ol
 // it since, the Placement is affected, because that watch event did not affect it.
 func (inv *Inventory) statusAssumed(o client.Object, placement Key, e *event, written, newer any) {
 	delete(inv.announced, statusKeyOf(o))
-	if !equality.Semantic.DeepEqual(written, newer) {
-		e.affected.add(placement)
-		e.unseen = true
+	if p := inv.placements[placement]; p != nil && !equality.Semantic.DeepEqual(written, newer) {
+		inv.correct(p, e)
 	}
 }
 

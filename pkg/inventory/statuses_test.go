@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +64,11 @@ func TestStatusOfAnotherClient(t *testing.T) {
 			end()
 			watched(h, "12", 3)
 		}, want: true},
+		"two writers": {act: func(h *hub) {
+			for version := 11; version < 30; version++ {
+				watched(h, strconv.Itoa(version), version)
+			}
+		}},
 		"a late request": {act: func(h *hub) { h.AnnounceStatus(h.object("10", 1))(); watched(h, "11", 2) }, want: true},
 	}
 	for kind, object := range map[string]func(string, int) client.Object{"Placement": placement, "SelectionPolicy": policy} {

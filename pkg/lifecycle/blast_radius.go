@@ -144,7 +144,7 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 	if why == "" {
 		return nil, 0
 	}
-	if end := b.nextEnd(counts, now); !held && p.Kind == framework.RevokedRemoval && !end.IsZero() {
+	if end := b.nextEnd(counts, pl, now); !held && p.Kind == framework.RevokedRemoval && !end.IsZero() {
 		// As a part of a held change, it has no record that keeps it held.
 		state.RequeueAt(end)
 	}

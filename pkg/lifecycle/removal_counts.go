@@ -70,16 +70,26 @@ type progressing struct {
 // of the Placement.
 type removedClusters struct{ all, unedited int }
 
-// nextEnd returns when the first removal within the window leaves it; zero for none.
-func (b *BlastRadius) nextEnd(counts *removalCounts, now time.Time) time.Time {
-	if counts != nil {
-		for _, r := range counts.Removals {
-			if end := r.At.Add(b.args.Window.Duration); end.After(now) {
-				return end
-			}
+// nextEnd returns when the first removal that counts for a Placement leaves the window; zero if none
+// counts.
+func (b *BlastRadius) nextEnd(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) (next time.Time) {
+	consider := func(r removal) {
+		end := r.At.Add(b.args.Window.Duration)
+		counted := r.Placement == pl.UID || b.args.FleetMaxRemoved != nil && (r.Namespace == pl.Namespace || !r.Edited)
+		if counted && r.Clusters > 0 && end.After(now) && (next.IsZero() || end.Before(next)) {
+			next = end
 		}
 	}
-	return time.Time{}
+	if counts == nil {
+		return next
+	}
+	for _, r := range counts.Removals {
+		consider(r)
+	}
+	for _, r := range counts.Open {
+		consider(r.whole())
+	}
+	return next
 }
 
 // count adds up the removals within the window: of the Placement, of its namespace, and of other

@@ -224,6 +224,19 @@ func TestRevokedRemovalAfterTheWindow(t *testing.T) {
 			if got := d.names(); got != tc.want {
 				t.Errorf("after a restart, published is %s, want %s: %s", got, tc.want, d.state())
 			}
+			if tc.voluntary {
+				return
+			}
+			d.later(8 * 24 * 3600)
+			d.attemptUntilStable()
+			if got := d.names(); got != tc.want || d.pending() != "True/Held" {
+				t.Errorf("after the change expired, published is %s: %s", got, d.state())
+			}
+			d.approve(d.revision())
+			d.attemptUntilStable()
+			if got := d.names(); got != "c d" {
+				t.Errorf("after the approval, published is %s: %s", got, d.state())
+			}
 		})
 	}
 }

@@ -309,6 +309,7 @@ func (w *selectionWorld) storeQuietly(o client.Object) {
 	generation := o.GetGeneration()
 	w.put(o)
 	o.SetGeneration(generation)
+	defer w.inv.AnnounceStatus(o)()
 	if keys := w.inv.Update(o); len(keys) > 0 {
 		w.fail("the status of %s affects %v", idOf(o), keys)
 	}

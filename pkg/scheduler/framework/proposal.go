@@ -44,8 +44,8 @@ type Proposal struct {
 	// HeldBy are the plugins that already hold this exact change, with their deadlines; zero if it
 	// is approved.
 	HeldBy map[string]time.Time
-	// ExpiredBy are the plugins that held this exact change until it expired. They must not permit
-	// it only because time has passed.
+	// ExpiredBy are the plugins that held this exact change until it expired, or hold a change of
+	// which this is the whole removal. They must not permit it only because time has passed.
 	ExpiredBy []string
 	// Since is when this exact change was first proposed, without another one in between.
 	// RemovingSince is the first of the consecutive attempts that proposed to remove clusters.

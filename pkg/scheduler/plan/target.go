@@ -129,10 +129,11 @@ func (a *planner) newMove(p *framework.Proposal, before framework.Stability) *Mo
 		p.Cause, p.Edited = record.Spec.Cause, p.Edited || record.Spec.Edited
 	}
 	p.Approved = isApproved(m.Open) || isApproved(m.ended)
-	if m.ended != nil && !p.Approved && m.ended.Status.Phase == berthv1alpha1.PhaseExpired {
-		for _, hold := range m.ended.Status.Holds {
-			p.ExpiredBy = append(p.ExpiredBy, hold.Plugin)
-		}
+	switch {
+	case m.ended != nil && !p.Approved && m.ended.Status.Phase == berthv1alpha1.PhaseExpired:
+		p.ExpiredBy = holders(m.ended)
+	case m.Open == nil && m.ended == nil && p.Kind == framework.RevokedRemoval:
+		p.ExpiredBy = holdersOf(history, p)
 	}
 	a.setRevision(m, history)
 	if answers := a.Snapshot.Answers; answers.Revision == p.Revision && answers.Digest == p.Digest && answers.Generation == c.Generation {
@@ -155,8 +156,6 @@ func (a *planner) withRecords(p *framework.Proposal, history changes.History, c 
 		m.ended = nil
 	}
 	switch {
-	case m.Open == nil && revoked:
-		p.HeldBy = heldWith(history.Open(), p)
 	case m.Open == nil:
 	case revoked && rejected(m.Open):
 		m.Open = nil
@@ -187,16 +186,30 @@ func (a *planner) setRevision(m *Move, history changes.History) {
 	}
 }
 
-// heldWith returns the holds of a change that removes the same clusters as a removal alone: what it
-// adds does not make a held removal smaller.
-func heldWith(open *berthv1alpha1.PlacementChange, alone *framework.Proposal) map[string]time.Time {
-	if open == nil || open.Status.Phase != berthv1alpha1.PhaseHeld || rejected(open) {
-		return nil
+// holdersOf returns the plugins that hold a change, or held it until it expired, which removes the
+// same clusters as a removal alone: what it adds does not make that smaller. An answer ends this.
+func holdersOf(history changes.History, alone *framework.Proposal) (plugins []string) {
+	for _, record := range slices.Backward(history) {
+		phase := record.Status.Phase
+		if phase != berthv1alpha1.PhaseHeld && phase != berthv1alpha1.PhaseExpired || record.Spec.From != alone.From {
+			continue
+		}
+		if _, removed, err := changes.Lists(record); err != nil || !slices.Equal(removed, alone.Removed) {
+			continue
+		}
+		if changes.ApprovalOf(record) == nil {
+			plugins = holders(record)
+		}
+		return plugins
 	}
-	if _, removed, err := changes.Lists(open); err != nil || !slices.Equal(removed, alone.Removed) {
-		return nil
+	return nil
+}
+
+func holders(record *berthv1alpha1.PlacementChange) (plugins []string) {
+	for _, hold := range record.Status.Holds {
+		plugins = append(plugins, hold.Plugin)
 	}
-	return deadlinesOf(open.Status.Holds)
+	return plugins
 }
 
 // deadlinesOf returns the deadlines of holds, by plugin; zero for none.
