@@ -514,8 +514,8 @@ queues:
 	h.succeed()
 }
 
-// TestOwnStatusOfAppliedPlacement: the cache drops an annotation of kubectl apply, which the response
-// to a write of the status has. Its watch event starts no attempt.
+// TestOwnStatusOfAppliedPlacement: the cache drops an annotation of kubectl apply, which the
+// response to a write of the status has. Its watch event starts no attempt.
 func TestOwnStatusOfAppliedPlacement(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{})
 	inv := h.reconciler.Inventory

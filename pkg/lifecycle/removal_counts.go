@@ -70,8 +70,8 @@ type progressing struct {
 // of the Placement.
 type removedClusters struct{ all, unedited int }
 
-// nextEnd returns when the first removal that counts for a Placement leaves the window; zero if none
-// counts.
+// nextEnd returns when the first removal that counts for a Placement leaves the window; zero if
+// none counts.
 func (b *BlastRadius) nextEnd(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) (next time.Time) {
 	consider := func(r removal) {
 		end := r.At.Add(b.args.Window.Duration)
