@@ -23,15 +23,6 @@ func (h History) Latest(revision int64) *berthv1alpha1.PlacementChange {
 	return newest
 }
 
-// LatestWithoutPages is Latest if no page is left. In the middle of a change, it is the record
-// before that: which steps were published is not known.
-func (h History) LatestWithoutPages() *berthv1alpha1.PlacementChange {
-	if h.Newest(berthv1alpha1.PhaseProgressing) != nil {
-		return h.Newest(berthv1alpha1.PhasePublished)
-	}
-	return h.Latest(0)
-}
-
 // Clusters returns the clusters to which the newest Published record leads, sorted. listed are the
 // clusters on the pages, sorted, from which some may be missing. ok is false if the records that
 // are kept do not name enough clusters to be sure.

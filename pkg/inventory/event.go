@@ -16,6 +16,9 @@ type event struct {
 	// if what another client wrote has affected no Placement yet.
 	changed string
 	unseen  bool
+	// keepsStart is true if the event follows from what Berth wrote, or is undone: it is no reason
+	// to weigh again what has drifted before the start.
+	keepsStart bool
 	// taintTimes are those of the changed cluster if another inventory gave them; else nil.
 	taintTimes []time.Time
 	// survivors are Placements whose attempt the event does not start, checked those whose attempt

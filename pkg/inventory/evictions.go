@@ -35,6 +35,7 @@ func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, e 
 	}
 	inv.evictions.set(key, placement, object)
 	inv.evictionChanged(old, object, e)
+	e.keepsStart = old != nil // Berth has accepted it, or it has ended.
 	e.changed = "eviction of " + object.Spec.Cluster + berthv1alpha1.EditText(object)
 }
 

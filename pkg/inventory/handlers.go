@@ -53,6 +53,7 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, e *event) {
 
 // pageUpdated processes a page that the watch reports. An announced write affects no Placement.
 func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) {
+	e.keepsStart = true
 	inv.pages.observe(object)
 	inv.updatePage(object, e)
 	if !inv.pages.isExternal(nameOf(object), object) {
@@ -62,6 +63,7 @@ func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, e *event) 
 
 // pageDeleted processes a deletion of a page that the watch reports.
 func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, e *event) {
+	e.keepsStart = true
 	inv.pages.observe(object)
 	name := nameOf(object)
 	if a := inv.pages.announced[name]; a != nil {

@@ -62,11 +62,12 @@ func (inv *Inventory) readLast(p *placement) *framework.Published {
 
 // undamaged returns the clusters that the records say were published last, if the pages are not
 // newer than these, but list other clusters; ok is false if they do not, or if it is not known. If
-// all pages are gone in the middle of a change, these are the clusters from which it began.
+// all pages are gone, these are the clusters of the last complete change: what was published of a
+// later one is not known.
 func undamaged(own []*v1alpha1.PlacementDecision, history changes.History, listed *framework.Published) (names []string, revision int64, ok bool) {
 	latest := history.Latest(listed.Revision)
 	if len(own) == 0 {
-		latest = history.LatestWithoutPages()
+		latest = history.Newest(berthv1alpha1.PhasePublished)
 	}
 	switch {
 	case latest == nil && len(own) > 0:

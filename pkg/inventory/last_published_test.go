@@ -182,8 +182,8 @@ func TestRevisionAfterAnAdoption(t *testing.T) {
 	}
 }
 
-// TestEditedPageDoesNotEndTheStart: an edit of a page or status is undone, and is no reason to
-// weigh again what has drifted before the start.
+// TestEditedPageDoesNotEndTheStart: an edit of a page or status, which is undone, and the acceptance
+// of an eviction are no reason to weigh again what has drifted before the start.
 func TestEditedPageDoesNotEndTheStart(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(plainWith("u"))
@@ -208,9 +208,38 @@ func TestEditedPageDoesNotEndTheStart(t *testing.T) {
 	written.ResourceVersion, written.Status.NumberOfSelectedClusters = "10", 7
 	inv.Update(written)
 	check("an edit of the status", true)
+	eviction := fixture.Eviction("n", "e", "plain", "c1")
+	inv.Update(eviction.Obj())
+	if affected := inv.Update(eviction.Valid(metav1.ConditionTrue).Obj()); len(affected) == 0 {
+		t.Error("the acceptance of an eviction affects nobody")
+	}
+	check("the acceptance of an eviction", true)
 	pl := plainWith("u")
 	pl.Generation, pl.ResourceVersion = pl.Generation+1, "11"
 	pl.Spec.NumberOfClusters = new(int32(1))
 	inv.Update(pl)
 	check("an edit of the Placement", false)
+}
+
+// TestAllPagesGone: pages that are all gone count as the last complete change, also if a later one
+// was permitted, or its record has no status.
+func TestAllPagesGone(t *testing.T) {
+	permitted := record("v", 2, 9, berthv1alpha1.PhaseHeld, "c2")
+	permitted.Status.PermittedTime = &metav1.Time{}
+	for name, later := range map[string]*berthv1alpha1.PlacementChange{
+		"held":           record("v", 2, 9, berthv1alpha1.PhaseHeld, "c2"),
+		"permitted":      permitted,
+		"in steps":       record("v", 2, 9, berthv1alpha1.PhaseProgressing, "c2"),
+		"without status": record("v", 2, 9, "", "c2"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			inv.Update(plainWith("u"))
+			inv.Update(record("u", 1, 8, berthv1alpha1.PhasePublished, "c1"))
+			inv.Update(later)
+			if got := lastNames(inv); !slices.Equal(got, []string{"c1"}) {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
 }

@@ -284,7 +284,7 @@ func (inv *Inventory) setCause(e *event, by client.Object) {
 		return
 	}
 	inv.setCauseText(e.affected, cause)
-	if _, isPage := by.(*v1alpha1.PlacementDecision); !isPage {
+	if !e.keepsStart {
 		inv.endStart(e.affected)
 	}
 }

@@ -63,7 +63,7 @@ func (inv *Inventory) statusUpdated(o client.Object, placement Key, e *event, ol
 func (inv *Inventory) correct(p *placement, e *event) {
 	if p.corrections < maxCorrections {
 		p.corrections++
-		e.changed, e.unseen = ofStatus, true
+		e.changed, e.unseen, e.keepsStart = ofStatus, true, true
 		e.affected.add(p.key)
 	}
 }
