@@ -182,8 +182,8 @@ func TestRevisionAfterAnAdoption(t *testing.T) {
 	}
 }
 
-// TestEditedPageDoesNotEndTheStart: an edit of a page or status, which is undone, and the acceptance
-// of an eviction are no reason to weigh again what has drifted before the start.
+// TestEditedPageDoesNotEndTheStart: an edit of a page or status, which is undone, and the
+// acceptance of an eviction are no reason to weigh again what has drifted before the start.
 func TestEditedPageDoesNotEndTheStart(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(plainWith("u"))
