@@ -223,6 +223,9 @@ func (w *world) checkStarts(ctx context.Context) {
 		w.setClock(name, 0)
 	}
 	time.Sleep(startTime)
+	for w.evictionEndsSoon(ctx) {
+		time.Sleep(startTime)
+	}
 	before := w.laws.pageWrites
 	w.restart(ctx, "one", true)
 	w.restart(ctx, "two", false)
@@ -240,6 +243,18 @@ func (w *world) checkStarts(ctx context.Context) {
 		time.Sleep(time.Millisecond)
 	}
 	w.checkRestored(damaged)
+}
+
+// evictionEndsSoon reports whether a cluster may come back during a start.
+func (w *world) evictionEndsSoon(ctx context.Context) bool {
+	all := &berthv1alpha1.PlacementEvictionList{}
+	if err := w.hub.List(ctx, all); err != nil {
+		w.laws.breaks("%v", err)
+	}
+	return slices.ContainsFunc(all.Items, func(e berthv1alpha1.PlacementEviction) bool {
+		until, excludes := changes.EvictionEnd(&e)
+		return excludes && time.Until(until) > 0 && time.Until(until) <= startTime
+	})
 }
 
 // startTime is how long a start takes at most, with the lease of the replica before.
