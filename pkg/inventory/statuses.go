@@ -59,9 +59,9 @@ func (inv *Inventory) statusUpdated(o client.Object, placement Key, e *event, ol
 	}
 }
 
-// correct affects a Placement whose status is to be corrected.
+// correct affects a Placement whose status is to be corrected, unless another process does that.
 func (inv *Inventory) correct(p *placement, e *event) {
-	if p.corrections < maxCorrections {
+	if p.corrections < maxCorrections && !inv.options.Follows {
 		p.corrections++
 		e.changed, e.unseen, e.keepsStart = ofStatus, true, true
 		e.affected.add(p.key)

@@ -71,6 +71,11 @@ func TestStatusOfAnotherClient(t *testing.T) {
 		}},
 		"a late request": {act: func(h *hub) { h.AnnounceStatus(h.object("10", 1))(); watched(h, "11", 2) }, want: true},
 	}
+	follower := inventory.New(inventory.Options{Follows: true})
+	follower.Update(placement("10", 1))
+	if affected := follower.Update(placement("11", 2)); len(affected) > 0 {
+		t.Errorf("in an inventory that follows another process, a status affects %v", affected)
+	}
 	for kind, object := range map[string]func(string, int) client.Object{"Placement": placement, "SelectionPolicy": policy} {
 		for name, tc := range tests {
 			t.Run(kind+", "+name, func(t *testing.T) {
