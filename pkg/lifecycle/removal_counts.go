@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -70,36 +71,40 @@ type progressing struct {
 // of the Placement.
 type removedClusters struct{ all, unedited int }
 
+// inWindow yields the removals within the window, without an open one of the Placement itself.
+func (b *BlastRadius) inWindow(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) iter.Seq[removal] {
+	counts = cmp.Or(counts, &removalCounts{})
+	return func(yield func(removal) bool) {
+		for _, r := range counts.Removals {
+			if r.At.After(now.Add(-b.args.Window.Duration)) && !yield(r) {
+				return
+			}
+		}
+		for uid, r := range counts.Open {
+			if uid != pl.UID && r.At.After(now.Add(-b.args.Window.Duration)) && !yield(r.whole()) {
+				return
+			}
+		}
+	}
+}
+
 // nextEnd returns when the first removal that counts for a Placement leaves the window; zero if
 // none counts.
 func (b *BlastRadius) nextEnd(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) (next time.Time) {
-	consider := func(r removal) {
-		end := r.At.Add(b.args.Window.Duration)
+	for r := range b.inWindow(counts, pl, now) {
 		counted := r.Placement == pl.UID || b.args.FleetMaxRemoved != nil && (r.Namespace == pl.Namespace || !r.Edited)
-		if counted && r.Clusters > 0 && end.After(now) && (next.IsZero() || end.Before(next)) {
+		if end := r.At.Add(b.args.Window.Duration); counted && r.Clusters > 0 && (next.IsZero() || end.Before(next)) {
 			next = end
 		}
-	}
-	if counts == nil {
-		return next
-	}
-	for _, r := range counts.Removals {
-		consider(r)
-	}
-	for _, r := range counts.Open {
-		consider(r.whole())
 	}
 	return next
 }
 
 // count adds up the removals within the window: of the Placement, of its namespace, and of other
-// namespaces as far as they count. It excludes an open removal of the Placement itself.
+// namespaces as far as they count.
 func (b *BlastRadius) count(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {
 	byNamespace := map[string]removedClusters{}
-	add := func(r removal) {
-		if !r.At.After(now.Add(-b.args.Window.Duration)) {
-			return
-		}
+	for r := range b.inWindow(counts, pl, now) {
 		n := byNamespace[r.Namespace]
 		if n.all += r.Clusters; !r.Edited {
 			n.unedited += r.Clusters
@@ -107,14 +112,6 @@ func (b *BlastRadius) count(counts *removalCounts, pl *v1alpha1.Placement, now t
 		byNamespace[r.Namespace] = n
 		if r.Placement == pl.UID {
 			placement += r.Clusters
-		}
-	}
-	for _, r := range counts.Removals {
-		add(r)
-	}
-	for uid, r := range counts.Open {
-		if uid != pl.UID {
-			add(r.whole())
 		}
 	}
 	namespace = byNamespace[pl.Namespace]

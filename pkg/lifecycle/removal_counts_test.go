@@ -357,3 +357,47 @@ func TestValidateStrategy(t *testing.T) {
 		}
 	}
 }
+
+// TestNextEnd: a held removal of revoked clusters is checked again when a removal that counts for
+// its Placement leaves the window.
+func TestNextEnd(t *testing.T) {
+	pl := fixture.Placement("n", "p").Obj()
+	pl.UID = "p"
+	at := func(second int) time.Time { return fixture.At(second).Time }
+	own := removal{Placement: "p", Namespace: "n", At: at(20), Clusters: 1}
+	near := removal{Placement: "q", Namespace: "n", At: at(10), Clusters: 1, Edited: true}
+	far := removal{Placement: "r", Namespace: "m", At: at(5), Clusters: 1}
+	edited := far
+	edited.Edited = true
+	none := own
+	none.Clusters, none.At = 0, at(1)
+	for name, tc := range map[string]struct {
+		fleet bool
+		all   []removal
+		open  map[types.UID]openRemoval
+		want  int // seconds; 0 for never
+	}{
+		"nothing":                 {},
+		"of the Placement":        {all: []removal{none, near, far, own}, want: 620},
+		"of the namespace":        {fleet: true, all: []removal{none, near, own}, want: 610},
+		"of the fleet":            {fleet: true, all: []removal{far, near, own}, want: 605},
+		"edits elsewhere":         {fleet: true, all: []removal{edited, near}, want: 610},
+		"outside the window":      {fleet: true, all: []removal{{Placement: "p", Namespace: "n", At: at(-600), Clusters: 1}}},
+		"of another, not done":    {fleet: true, open: map[types.UID]openRemoval{"q": {removal: near, Reserved: []string{"a"}}}, want: 610},
+		"of itself, not done yet": {fleet: true, open: map[types.UID]openRemoval{"p": {removal: own, Reserved: []string{"a"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &BlastRadius{args: BlastRadiusArgs{Window: metav1.Duration{Duration: 10 * time.Minute}}}
+			if tc.fleet {
+				b.args.FleetMaxRemoved = new(4)
+			}
+			var want time.Time
+			if tc.want > 0 {
+				want = at(tc.want)
+			}
+			if got := b.nextEnd(&removalCounts{Removals: tc.all, Open: tc.open}, pl, at(30)); !got.Equal(want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
