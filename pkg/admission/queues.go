@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -130,9 +131,11 @@ func (q *Queues) Namespace(name string, annotations map[string]string) {
 
 // Update stores a Placement that was created or changed.
 func (q *Queues) Update(pl *v1alpha1.Placement) {
+	admitted := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted)
 	q.assignments.Submit(assignment.Submission{
 		Key: assignment.Key{Namespace: pl.Namespace, Name: pl.Name}, Created: pl.CreationTimestamp.Time,
 		Annotations: pl.Annotations, Labels: pl.Labels,
+		Waits: admitted != nil && admitted.Status == metav1.ConditionFalse && assignment.WithoutQueue(admitted.Reason),
 	})
 }
 

@@ -118,10 +118,14 @@ func (a *Assignments) unchanged(s *placement, r annotation, who identity.Identit
 // restore reads the queue that an earlier process published, once: later pages may have what other
 // users wrote. The record of the last change counts; the pages do if there is none, or if inputs
 // have changed since, because a move that changes no cluster has no record. A queue to which the
-// submitter may not submit is ignored.
+// submitter may not submit is ignored, and so is the queue that a Placement without clusters left
+// before it had to wait.
 func (a *Assignments) restore(s *placement, who identity.Identity) {
 	s.restored = true
 	_, clusters, _ := a.options.Published(s.Key)
+	if s.Waits && clusters == 0 {
+		return
+	}
 	inRecord, onPages := a.options.Recorded(s.Key)
 	recorded, ok := parseAnnotation(inRecord)
 	r := recorded

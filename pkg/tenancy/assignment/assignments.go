@@ -40,6 +40,14 @@ type Submission struct {
 	Key
 	Created             time.Time
 	Annotations, Labels map[string]string
+	// Waits is true if its condition QueueAdmitted says that it got no queue.
+	Waits bool
+}
+
+// WithoutQueue is true if an Admission that is not admitted has a reason for which a Placement
+// without clusters leaves its queue. With the other reasons it keeps its place.
+func WithoutQueue(reason string) bool {
+	return reason != ReasonConfigInvalid && reason != ReasonQueueDraining
 }
 
 // Admission is the result for one Placement: its queue and what the queue allows, or why it has no

@@ -32,6 +32,8 @@ type testQueues struct {
 	leaving map[string]int
 	// recorded is what the changes of Placements recorded of their queues.
 	recorded map[string]string
+	// waits is what their statuses say.
+	waits map[string]bool
 	// published is what this controller published of their queues.
 	published  map[string]string
 	affected   map[string]bool
@@ -49,7 +51,7 @@ type page struct {
 }
 
 func newTestQueues(config string) *testQueues {
-	d := &testQueues{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}}
+	d := &testQueues{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}, waits: map[string]bool{}}
 	d.startController()
 	_ = d.configure(config)
 	return d
@@ -106,7 +108,7 @@ func (d *testQueues) namespace(name, parent string) {
 func (d *testQueues) submit(p *placement) {
 	d.placements[p.Name] = p
 	d.affected[p.Name] = true
-	d.admission.Submit(assignment.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels)})
+	d.admission.Submit(assignment.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels), Waits: d.waits[p.Name]})
 }
 
 // add has a user create a Placement, each a minute younger than the one before, and decides.
@@ -154,6 +156,7 @@ func (d *testQueues) remove(name string) {
 	delete(d.pages, name)
 	delete(d.admissions, name)
 	delete(d.recorded, name)
+	delete(d.waits, name)
 	delete(d.published, name)
 	d.admission.Withdraw(assignment.Key{Namespace: "ns", Name: name})
 	d.decideAffected()
@@ -174,6 +177,7 @@ func (d *testQueues) decideAffected() {
 func (d *testQueues) decide(p *placement) {
 	v := d.admission.Admit(p.Key, p.wanted)
 	d.admissions[p.Name] = v
+	d.waits[p.Name] = !v.Admitted && assignment.WithoutQueue(v.Reason)
 	if v.Admitted {
 		d.recorded[p.Name] = v.Annotation
 	}

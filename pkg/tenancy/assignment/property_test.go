@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -67,7 +66,7 @@ func (d *testQueues) used(queue string) (used tenancy.Quota) {
 func TestQueuesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newTestQueues(configs[0])
-		active, stored, edited := configs[0], configs[0], map[string]bool{}
+		active, stored, edited, waited := configs[0], configs[0], map[string]bool{}, map[string]bool{}
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			before, pages, was := d.state(), maps.Clone(d.pages), map[string]tenancy.Quota{}
 			for queue := range quotasOf(active) {
@@ -111,7 +110,10 @@ func TestQueuesAreKept(t *testing.T) {
 			edited[touched] = true
 			maps.DeleteFunc(pages, func(name string, _ page) bool { return edited[name] })
 			maps.DeleteFunc(edited, func(name string, _ bool) bool { return d.admissions[name].Reason != assignment.ReasonConfigInvalid })
-			d.check(t, kind, touched, active, reloaded, before, pages, was)
+			d.check(t, kind, touched, active, reloaded, before, pages, was, waited)
+			for name, v := range d.admissions { // Without a configuration the reason does not say it.
+				waited[name] = v.Reason == assignment.ReasonQuotaExceeded || v.Reason == assignment.ReasonConfigInvalid && waited[name]
+			}
 		}
 	})
 }
@@ -124,15 +126,14 @@ func drawQueue(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"", "a", "a", "b", "b", "root.p.x", "root.p.y", "root.dyn", "root.dyn.deep", "nowhere"}).Draw(t, "queue")
 }
 
-func (d *testQueues) check(t *rapid.T, kind, touched, active string, reloaded bool, before map[string]string, pages map[string]page, was map[string]tenancy.Quota) {
+func (d *testQueues) check(t *rapid.T, kind, touched, active string, reloaded bool, before map[string]string, pages map[string]page, was map[string]tenancy.Quota, waited map[string]bool) {
 	for name, old := range pages {
 		if d.placements[name] == nil || old.record == "" {
 			continue
 		}
 		rejected := d.admissions[name].Rejected
 		// Who waits for a place elsewhere may get it.
-		waited := strings.HasPrefix(before[name], assignment.ReasonQuotaExceeded)
-		if !waited && (d.queueOf(name) != queueIn(old) || rejected) {
+		if !waited[name] && (d.queueOf(name) != queueIn(old) || rejected) {
 			t.Fatalf("%s moved %s: %s, then %s", kind, name, before[name], d.state()[name])
 		}
 		// A Placement that waited since an edit gets fewer clusters if it wants fewer since then.
@@ -150,7 +151,7 @@ func (d *testQueues) check(t *rapid.T, kind, touched, active string, reloaded bo
 	}
 	// A restarted controller gives the same answers and writes nothing. A rejected Placement may
 	// find that its queue exists by now.
-	again := &testQueues{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), recorded: maps.Clone(d.recorded)}
+	again := &testQueues{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), recorded: maps.Clone(d.recorded), waits: maps.Clone(d.waits)}
 	again.restart(rand.New(rand.NewPCG(1, 2)))
 	want, got := d.state(), again.state()
 	for name := range want {

@@ -298,6 +298,23 @@ func TestMoveWithoutARecord(t *testing.T) {
 	}
 }
 
+// TestWaitingSurvivesARestart: a Placement without clusters that left its queue, and found it full
+// when it asked for it again, waits after a restart too.
+func TestWaitingSurvivesARestart(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: b, maxapplications: 1}]"))
+	d.add("p", "ann", "root.a", 0)
+	d.add("other", "ann", "root.b", 1)
+	d.edit("p", labelled("queue", "root.b"))
+	d.add("next", "ann", "root.a", 1)
+	d.edit("p", labelled("queue", "root.a"))
+	for range 2 {
+		if got := d.state()["p"]; got != "QuotaExceeded root.a 0" {
+			t.Error(got)
+		}
+		d.restart(rand.New(rand.NewPCG(1, 1)))
+	}
+}
+
 // TestContradicts: what the status says of the queue of a Placement, in each state of the queue, is
 // what its annotation says, and not what that of another queue says.
 func TestContradicts(t *testing.T) {
