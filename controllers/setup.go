@@ -217,6 +217,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	// inventory, and the inventory asks the scheduler what a Placement reads.
 	var decides *scheduler.Scheduler
 	placements := &feed{}
+	known.AwaitsStart = true
 	known.OnAffected = func(keys []inventory.Key) { placements.enqueueIfStarted(keys) }
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)

@@ -274,6 +274,7 @@ func TestSchedulerIsWired(t *testing.T) {
 	if last := h.reconciler.Inventory.Snapshot(placementKey, h.now, nil).Subject.Last; last == nil || last.FromPages || !slices.Equal(last.Names, []string{"a"}) {
 		t.Errorf("published last: %+v", last)
 	}
+	h.reconciler.Inventory.Started()
 	// The probe does not say what it reads: every change of a cluster counts.
 	if affected := h.reconciler.Inventory.Update(fixture.Cluster("a").Set("s1").Label("any", "thing").Obj()); len(affected) != 1 {
 		t.Errorf("affected: %v", affected)

@@ -35,6 +35,8 @@ type Options struct {
 	// Follows is true if another process publishes: what Berth published last is what its pages
 	// list, whenever they change.
 	Follows bool
+	// AwaitsStart is true if no Placement is decided before Started, and then all are.
+	AwaitsStart bool
 	// CheckSettled makes attempts run that would be skipped, on Snapshots with Settled, so that
 	// tests can compare the answers.
 	CheckSettled bool

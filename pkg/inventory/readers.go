@@ -31,8 +31,15 @@ func (r *reads) key() readsKey {
 	return sha256.Sum256(text)
 }
 
+// readersAwaitStart is true during an initial listing at whose end all Placements are decided: to
+// add each reader of each listed object would cost clusters × Placements.
+func (inv *Inventory) readersAwaitStart() bool { return inv.options.AwaitsStart && !inv.started }
+
 // addReaders adds the Placements that may use a set and whose reads are concerned; nil means all.
 func (inv *Inventory) addReaders(set string, concerned func(*reads) bool, affected affectedSet) {
+	if inv.readersAwaitStart() {
+		return
+	}
 	for _, group := range inv.readers[set] {
 		if concerned == nil || concerned(group.reads) {
 			affected.all(group.placements)

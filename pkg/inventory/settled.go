@@ -23,6 +23,9 @@ func (inv *Inventory) unsettle(p *placement) {
 // may change because a cluster changed from before to after. It adds the others to the survivors,
 // once for each event.
 func (inv *Inventory) addUnsettled(set string, concerned func(*reads) bool, before, after *framework.Cluster, e *event) {
+	if inv.readersAwaitStart() {
+		return
+	}
 	var fleet *framework.SettledFleet
 	for _, group := range inv.readers[set] {
 		if !concerned(group.reads) {

@@ -173,3 +173,25 @@ func TestCheckSettled(t *testing.T) {
 		t.Error("the Snapshot has Settled, although another event affects the Placement")
 	}
 }
+
+// TestInitialListingAffectsNoReaders: what is listed before the start affects no Placement that
+// reads it, because all are decided at the start.
+func TestInitialListingAffectsNoReaders(t *testing.T) {
+	for _, awaits := range []bool{true, false} {
+		inv := inventory.New(inventory.Options{AwaitsStart: awaits})
+		inv.Update(fixture.Set("s1"))
+		inv.Update(fixture.Binding("n", "s1"))
+		if affected := inv.Update(fixture.Placement("n", "p").Spread("k", 1, v1alpha1.DoNotSchedule).Obj()); len(affected) != 1 {
+			t.Errorf("the Placement itself: %v", affected)
+		}
+		listed := append(inv.Update(fixture.Cluster("a").Set("s1").Obj()), inv.Update(fixture.Cluster("a").Set("s1").Label("k", "v").Obj())...)
+		if got := len(listed) == 0; got != awaits {
+			t.Errorf("%t: affected before the start: %v", awaits, listed)
+		}
+		inv.Started()
+		changed := append(inv.Update(fixture.Cluster("b").Set("s1").Obj()), inv.Update(fixture.Cluster("b").Set("s1").Label("k", "v").Obj())...)
+		if len(changed) != 2 {
+			t.Errorf("%t: affected after the start: %v", awaits, changed)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
@@ -39,8 +40,8 @@ func structured(output string) bool {
 
 func addOutputFlag(cmd *cobra.Command, output *string, more ...string) {
 	all := formats(more)
-	cmd.Flags().StringVarP(output, "output", "o", "table", strings.Join(all, ", ")+", "+columns+"…, go-template=… or jsonpath=…")
-	complete(cmd, "output", cobra.FixedCompletions(append(all, columns, "go-template=", "jsonpath="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+	cmd.Flags().StringVarP(output, "output", "o", "table", strings.Join(all, ", ")+", "+columns+"… or jsonpath=…")
+	complete(cmd, "output", cobra.FixedCompletions(append(all, columns, "jsonpath="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
 // checkOutput checks a value of -o before the hub is asked.
@@ -52,14 +53,20 @@ func checkOutput(output string, more ...string) error {
 		_, err := parseColumns(text)
 		return err
 	}
-	_, err := genericclioptions.NewKubeTemplatePrintFlags().ToPrinter(output)
+	_, err := printerOf(output)
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		return usagef("-o: %q is not one of %s, jsonpath=…, go-template=… and %s…", output, strings.Join(formats(more), ", "), columns)
+		return usagef("-o: %q is not one of %s, jsonpath=… and %s…", output, strings.Join(formats(more), ", "), columns)
 	}
 	if err != nil {
 		return usagef("-o: %w", err)
 	}
 	return nil
+}
+
+// printerOf returns the printer of a JSONPath template. There is none for Go's templates: by their
+// package, which may call any method, the linker keeps all methods of the program, a third of it.
+func printerOf(output string) (printers.ResourcePrinter, error) {
+	return new(genericclioptions.JSONPathPrintFlags).ToPrinter(output)
 }
 
 // printObject prints an object in one of the structured formats.
@@ -86,7 +93,7 @@ func printObject(out io.Writer, format string, object any) error {
 	if text, found := strings.CutPrefix(format, columns); found {
 		return printColumns(out, text, items(content))
 	}
-	printer, err := genericclioptions.NewKubeTemplatePrintFlags().ToPrinter(format)
+	printer, err := printerOf(format)
 	if err != nil {
 		return err
 	}

@@ -18,9 +18,8 @@ func TestOutputs(t *testing.T) {
 		object any
 		want   string
 	}{
-		"name":                            {placements, "placement.cluster.open-cluster-management.io/web\nplacement.cluster.open-cluster-management.io/db\n"},
-		"jsonpath={..placement}":          {placements, "shop/web shop/db"},
-		"go-template={{len .placements}}": {placements, "2"},
+		"name":                   {placements, "placement.cluster.open-cluster-management.io/web\nplacement.cluster.open-cluster-management.io/db\n"},
+		"jsonpath={..placement}": {placements, "shop/web shop/db"},
 		"custom-columns=P:.placement,N:.clusters,S:.states[0]": {placements, "P          N        S\nshop/web   2        <none>\nshop/db    <none>   Held\n"},
 	} {
 		var out bytes.Buffer
@@ -38,7 +37,7 @@ func TestOutputs(t *testing.T) {
 		}
 	}
 	for format, want := range map[string]string{
-		"xml": `-o: "xml" is not one of table, wide, json, yaml, name, `, "jsonpath={": "-o: error parsing jsonpath {, ", "go-template={{": "-o: error parsing template {{, ",
+		"xml": `-o: "xml" is not one of table, wide, json, yaml, name, `, "jsonpath={": "-o: error parsing jsonpath {, ", "go-template={{": `-o: "go-template={{" is not one of table, wide, `,
 		"custom-columns=a": `-o: "a" is no column such as PLACEMENT:.placement`, "custom-columns=a:b[": `-o: column "a:b[": `,
 	} {
 		usage := (*usageError)(nil)
