@@ -329,11 +329,15 @@ func editPageDeed(a *actor) {
 	a.say("page %s is edited by hand: %v", page.Name, a.hub.Status().Update(a.ctx, page))
 }
 
+// deletePageDeed keeps the pages of another writer: without one, a start does not know the place of
+// the Placement in a queue.
 func deletePageDeed(a *actor) {
-	if page := a.aPage(); page != nil {
-		a.laws.damage(page)
-		a.say("page %s is deleted by hand: %v", page.Name, a.hub.Delete(a.ctx, page))
+	page, pl := a.aPage(), &v1alpha1.Placement{}
+	if page == nil || a.hub.Get(a.ctx, client.ObjectKey{Namespace: page.Namespace, Name: page.Labels[v1alpha1.PlacementLabel]}, pl) == nil && pl.IsDisabled() {
+		return
 	}
+	a.laws.damage(page)
+	a.say("page %s is deleted by hand: %v", page.Name, a.hub.Delete(a.ctx, page))
 }
 
 // namespaceDeed deletes the namespace with all Placements, and creates it again.

@@ -266,7 +266,9 @@ func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Applica
 		}
 		return nil, annotation{}, admission
 	}
-	if free := a.config.Tree.Remaining(a.members, placed.Queue, request.User, request.Groups); free.Applications < 1 {
+	// A Placement that is in this queue already takes no other place in it.
+	stays := s.app != nil && s.app.Queue == placed.Queue && s.app.User == request.User && slices.Equal(s.app.Groups, request.Groups)
+	if free := a.config.Tree.Remaining(a.members, placed.Queue, request.User, request.Groups); !stays && free.Applications < 1 {
 		return nil, annotation{}, Admission{Reason: ReasonQuotaExceeded, Limit: -1,
 			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsUsed(a.members, s.Namespace, s.Name)))}
 	}

@@ -315,6 +315,25 @@ func TestWaitingSurvivesARestart(t *testing.T) {
 	}
 }
 
+// TestEditWithinAFullQueue: a Placement that asks for the queue in which it is stays there, also if
+// the quota was lowered below what the queue holds.
+func TestEditWithinAFullQueue(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 2}]\nplacementrules: [{name: provided}, {name: fixed, value: root.a}]"))
+	d.add("p", "ann", "", 1)
+	d.add("q", "ann", "", 1)
+	if err := d.configure(fixture.Partition("queues: [{name: a, maxapplications: 1}]\nplacementrules: [{name: provided}, {name: fixed, value: root.a}]")); err != nil {
+		t.Fatal(err)
+	}
+	d.edit("p", labelled("queue", "root.a"))
+	if got := d.state()["p"]; got != "Placed root.a 1" {
+		t.Error(got)
+	}
+	d.restart(rand.New(rand.NewPCG(1, 1)))
+	if got := d.state(); got["p"] != "Placed root.a 1" || got["q"] != "Placed root.a 1" {
+		t.Error(got)
+	}
+}
+
 // TestContradicts: what the status says of the queue of a Placement, in each state of the queue, is
 // what its annotation says, and not what that of another queue says.
 func TestContradicts(t *testing.T) {
