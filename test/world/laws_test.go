@@ -125,11 +125,7 @@ func decode[T any](content map[string]any) *T {
 
 // damage says that a person is about to edit a page.
 func (l *laws) damage(page *v1alpha1.PlacementDecision) {
-	placement := page.Labels[v1alpha1.PlacementLabel]
-	l.damaged[placement] = true
-	for _, d := range page.Status.Decisions {
-		l.lost[placement+"/"+d.ClusterName] = true
-	}
+	l.damaged[page.Labels[v1alpha1.PlacementLabel]] = true
 }
 
 func (l *laws) onWrite(w *server.Write) {
@@ -291,6 +287,12 @@ func (l *laws) onPage(w *server.Write) {
 	case "person":
 		delete(l.adopted, placement)
 		l.shared.pagesSince = time.Now()
+		for name := range l.union(placement) {
+			delete(before, name)
+		}
+		for name := range before {
+			l.lost[placement+"/"+name] = true
+		}
 		return
 	case "": // The Placement is deleted, and its pages with it.
 		return

@@ -122,6 +122,7 @@ func failoverDeed(a *actor) {
 	page.Status.Decisions[0].ClusterName = to
 	a.say("another writer moves %s from %s to %s: %v", pl.Name, from, to, a.hub.Status().Update(a.ctx, page))
 	if a.random.IntN(2) == 0 {
+		time.Sleep(time.Second) // Berth publishes others that are apart first, and knows this then.
 		delete(pl.Annotations, v1alpha1.PlacementDisableAnnotation)
 		a.say("scheduling of %s is enabled: %v", pl.Name, a.hub.Update(a.ctx, pl))
 	}
