@@ -198,7 +198,7 @@ func sizeOfValue(v reflect.Value, depth int) (size int64) {
 	case reflect.Pointer, reflect.Interface:
 		return sizeOfValue(v.Elem(), depth+1)
 	case reflect.Struct:
-		for i := range v.NumField() { // Fields would describe each field, too, which takes five times as long.
+		for i := range v.NumField() { //nolint:modernize // Fields describes each field, which takes longer.
 			size += sizeOfValue(v.Field(i), depth+1)
 		}
 	case reflect.Slice, reflect.Array:

@@ -63,8 +63,8 @@ func decideAll(t *testing.T, o Objects) []byte {
 	return text
 }
 
-// TestHeldChangesAreReserved: what a held change adds counts in its queue, also for a Placement that
-// is decided before.
+// TestHeldChangesAreReserved: what a held change adds counts in its queue, also for a Placement
+// that is decided before.
 func TestHeldChangesAreReserved(t *testing.T) {
 	o := fleetOfTwo()
 	last := o[len(o)-1].(*v1alpha1.Placement)
