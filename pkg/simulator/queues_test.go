@@ -63,22 +63,6 @@ func decideAll(t *testing.T, o Objects) []byte {
 	return text
 }
 
-// TestHeldChangesAreReserved: what a held change adds counts in its queue, also for a Placement
-// that is decided before.
-func TestHeldChangesAreReserved(t *testing.T) {
-	o := fleetOfTwo()
-	last := o[len(o)-1].(*v1alpha1.Placement)
-	last.UID, last.Annotations = "u", map[string]string{berthv1alpha1.PinnedRevisionAnnotation: "9"}
-	record := changes.NewRecord(last, 1, 1, changes.Change{Clusters: 2, Added: []string{"dev1", "dev2"}})
-	record.Status = berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhaseHeld}
-	o = append(o, record, other("ConfigMap", "berth-system", "yunikorn-configs", map[string]any{"data": map[string]any{
-		"queues.yaml": fixture.Partition("queues: [{name: a, resources: {max: {clusters: 3}}}]\nplacementrules: [{name: fixed, value: root.a}]"),
-	}}))
-	if text := string(decideAll(t, o)); !strings.Contains(text, "1 cluster decisions unscheduled by quota: root.a clusters 3 (2 used by others, in this namespace by p2 2)") {
-		t.Error(text)
-	}
-}
-
 func TestQueuesAreHonoured(t *testing.T) {
 	const queues = `
 partitions:

@@ -69,24 +69,7 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}
-	s.reserveOpenChanges(ctx)
-	return s, nil
-}
-
-// reserveOpenChanges reserves for the open changes, as a controller that starts does.
-func (s *Simulator) reserveOpenChanges(ctx context.Context) {
-	if s.options.Alone {
-		return
-	}
-	s.scheduler.StoreClaim = s.inventory.StoreClaim
-	s.scheduler.StoreQuota = func(subject *framework.Subject, clusters int) { s.queues.SetClusters(subject.Key(), clusters) }
-	s.scheduler.ReserveOpenChanges(ctx, s.inventory.OpenChanges(), func(key types.NamespacedName) *framework.Snapshot {
-		if t, err := s.Take(key); err == nil {
-			return t.snapshot
-		}
-		return nil
-	})
+	return &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}, nil
 }
 
 // newEngine returns an engine that only decides.

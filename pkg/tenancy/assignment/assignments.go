@@ -166,9 +166,12 @@ func (a *Assignments) Submit(submission Submission) {
 	a.update(func() []Key {
 		s := a.placements[submission.Key]
 		same := s != nil && maps.Equal(s.Annotations, submission.Annotations) && maps.Equal(s.Labels, submission.Labels) && s.Created.Equal(submission.Created)
-		if s == nil {
+		switch {
+		case s == nil:
 			s = &placement{}
 			a.placements[submission.Key] = s
+		case !s.restored: // Its present condition may say only that this process has no configuration yet.
+			submission.Waits = s.Waits
 		}
 		// Keep the maps of the newest object, so that older objects can be freed.
 		if s.Submission = submission; !same {

@@ -307,11 +307,17 @@ func TestWaitingSurvivesARestart(t *testing.T) {
 	d.edit("p", labelled("queue", "root.b"))
 	d.add("next", "ann", "root.a", 1)
 	d.edit("p", labelled("queue", "root.a"))
-	for range 2 {
+	valid := d.config
+	for _, config := range []string{valid, broken, valid} {
 		if got := d.state()["p"]; got != "QuotaExceeded root.a 0" {
 			t.Error(got)
 		}
+		d.config = config
 		d.restart(rand.New(rand.NewPCG(1, 1)))
+		d.edit("p") // The status was written meanwhile.
+		if err := d.configure(valid); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
