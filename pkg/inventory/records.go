@@ -176,18 +176,23 @@ func (inv *Inventory) Records() []*berthv1alpha1.PlacementChange {
 	return all
 }
 
-// RecordsToCount is Records with what is left of permitted changes as the pages say: a crash may
-// have lost the count after the last step.
+// RecordsToCount is Records with what the pages say of permitted changes and of those without a
+// status, which a crash may have lost: what is left, and whether all removed clusters have left.
 func (inv *Inventory) RecordsToCount() []*berthv1alpha1.PlacementChange {
 	all := inv.Records()
 	for i, record := range all {
 		subject := inv.Subject(recordOwner(record))
-		if subject == nil || !changes.IsOpen(record) || !changes.IsPermitted(record) || !subject.Placement.Controls(record) {
+		if subject == nil || !subject.Placement.Controls(record) {
 			continue
 		}
-		if left := changes.RemainingOf(record, subject.LastNames()); left != nil {
+		if changes.IsOpen(record) && changes.IsPermitted(record) {
+			if left := changes.RemainingOf(record, subject.LastNames()); left != nil {
+				all[i] = record.DeepCopy()
+				all[i].Status.Remaining = left
+			}
+		} else if _, removed, err := changes.Lists(record); record.Status.Phase == "" && err == nil && len(removed) > 0 && len(changes.Minus(removed, subject.LastNames())) == len(removed) {
 			all[i] = record.DeepCopy()
-			all[i].Status.Remaining = left
+			all[i].Status.Phase, all[i].Status.CompletionTime = berthv1alpha1.PhasePublished, &record.CreationTimestamp
 		}
 	}
 	return all
