@@ -79,8 +79,9 @@ var _ = Describe("Under the command line of Open Cluster Management's placement 
 	})
 
 	DescribeTable("no page is written, from that controller to Berth and back:", func(ctx SpecContext, spec func(*clusterv1beta1.PlacementSpec), want layout) {
-		theirs := placement(newNamespace(ctx), "web", clusterv1beta1.GroupStrategy{})
+		theirs, ours := placement(newNamespace(ctx), "web", clusterv1beta1.GroupStrategy{}), placement(newNamespace(ctx), "web", clusterv1beta1.GroupStrategy{})
 		spec(&theirs.Spec)
+		spec(&ours.Spec)
 		create(ctx, theirs)
 		publish(ctx, theirs, want)
 		f := follow(ctx, theirs)
@@ -93,8 +94,6 @@ var _ = Describe("Under the command line of Open Cluster Management's placement 
 		Consistently(f.versions).Should(Equal(before))
 
 		By("deciding the same Placement without pages")
-		ours := placement(newNamespace(ctx), "web", clusterv1beta1.GroupStrategy{})
-		spec(&ours.Spec)
 		create(ctx, ours)
 		Eventually(func(g Gomega) {
 			g.Expect(hub.Get(ctx, client.ObjectKeyFromObject(ours), ours)).To(Succeed())

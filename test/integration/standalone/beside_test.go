@@ -235,23 +235,26 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		pl := grouped(namespace, "p", "first")
 		beside.make(ctx, pl)
 		beside.satisfied(ctx, pl)
-		list := &unstructured.UnstructuredList{}
-		list.SetAPIVersion(v1alpha1.GroupName + "/v1beta1")
-		list.SetKind("PlacementDecisionList")
-		Expect(beside.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.PlacementLabel: "p"})).To(Succeed())
-		groups := map[string][]any{}
-		for _, page := range list.Items {
-			labels := page.GetLabels()
-			Expect(labels).To(HaveLen(3))
-			Expect(page.GetOwnerReferences()).To(ConsistOf(And(
-				HaveField("APIVersion", v1alpha1.GroupName+"/v1beta1"), HaveField("Kind", "Placement"), HaveField("Name", "p"),
-				HaveField("UID", pl.UID), HaveField("Controller", HaveValue(BeTrue())))))
-			decisions, _, err := unstructured.NestedSlice(page.Object, "status", "decisions")
-			Expect(err).NotTo(HaveOccurred())
-			groups[labels[v1alpha1.DecisionGroupIndexLabel]+" "+labels[v1alpha1.DecisionGroupNameLabel]] = decisions
-		}
 		entry := func(i int) any { return map[string]any{"clusterName": clusters[i].Name, "reason": ""} }
-		Expect(groups).To(Equal(map[string][]any{"0 canary": {entry(4)}, "1 ": {entry(0), entry(1)}, "2 ": {entry(2), entry(3)}}))
+		// The label of the last cluster may arrive after the Placement.
+		Eventually(func(g Gomega) {
+			list := &unstructured.UnstructuredList{}
+			list.SetAPIVersion(v1alpha1.GroupName + "/v1beta1")
+			list.SetKind("PlacementDecisionList")
+			g.Expect(beside.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.PlacementLabel: "p"})).To(Succeed())
+			groups := map[string][]any{}
+			for _, page := range list.Items {
+				labels := page.GetLabels()
+				g.Expect(labels).To(HaveLen(3))
+				g.Expect(page.GetOwnerReferences()).To(ConsistOf(And(
+					HaveField("APIVersion", v1alpha1.GroupName+"/v1beta1"), HaveField("Kind", "Placement"), HaveField("Name", "p"),
+					HaveField("UID", pl.UID), HaveField("Controller", HaveValue(BeTrue())))))
+				decisions, _, err := unstructured.NestedSlice(page.Object, "status", "decisions")
+				g.Expect(err).NotTo(HaveOccurred())
+				groups[labels[v1alpha1.DecisionGroupIndexLabel]+" "+labels[v1alpha1.DecisionGroupNameLabel]] = decisions
+			}
+			g.Expect(groups).To(Equal(map[string][]any{"0 canary": {entry(4)}, "1 ": {entry(0), entry(1)}, "2 ": {entry(2), entry(3)}}))
+		}).Should(Succeed())
 	})
 
 	It("an unfinished page is completed, and an edited page is restored", func(ctx SpecContext) {
