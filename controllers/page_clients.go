@@ -99,6 +99,25 @@ func (s steppedPages) Delete(ctx context.Context, page *v1alpha1.PlacementDecisi
 	return deletePage(ctx, s.client, page)
 }
 
+func (w wholePages) Fence(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	return fencePage(ctx, w.client, page)
+}
+
+func (s steppedPages) Fence(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	return fencePage(ctx, s.client, page)
+}
+
+// fencePage sets an annotation under a field manager of its own, because the field manager of a
+// page says who wrote it last.
+func fencePage(ctx context.Context, c client.Client, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	fenced := page.DeepCopy()
+	fenced.ManagedFields = nil
+	metav1.SetMetaDataAnnotation(&fenced.ObjectMeta, berthv1alpha1.FenceAnnotation, page.ResourceVersion)
+	err := c.Update(ctx, fenced, client.FieldOwner(framework.FenceFieldManager))
+	fenced.ManagedFields = page.ManagedFields
+	return fenced, err
+}
+
 func readPage(ctx context.Context, reader client.Reader, namespace, name string) (*v1alpha1.PlacementDecision, error) {
 	page := &v1alpha1.PlacementDecision{}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, page); err != nil {

@@ -57,7 +57,11 @@ func (h *pageHub) funcs() interceptor.Funcs {
 			return c.Create(ctx, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if err := h.record("update", o); err != nil {
+			verb, fence := "update", o.GetAnnotations()[berthv1alpha1.FenceAnnotation]
+			if by := new(client.UpdateOptions).ApplyOptions(opts).FieldManager; by == framework.FenceFieldManager && fence == o.GetResourceVersion() {
+				verb = "fence"
+			}
+			if err := h.record(verb, o); err != nil {
 				return err
 			}
 			return c.Update(ctx, o, opts...)
@@ -115,7 +119,7 @@ func pageOf(version string, clusters ...string) *v1alpha1.PlacementDecision {
 // TestPageWrites: each write, its requests in order, and what it returns. A write does not change
 // its argument.
 func TestPageWrites(t *testing.T) {
-	create, update := framework.PageClient.Create, framework.PageClient.Update
+	create, update, fence := framework.PageClient.Create, framework.PageClient.Update, framework.PageClient.Fence
 	ab, a := []string{"a", "b"}, []string{"a"}
 	tests := map[string]struct {
 		stepped     bool
@@ -149,6 +153,15 @@ func TestPageWrites(t *testing.T) {
 			published: pageOf("7", "a"), write: update, page: pageOf("6", "a", "b"), wantKind: apierrors.IsConflict,
 			wantErr: `Operation cannot be fulfilled on placementdecisions.cluster.open-cluster-management.io "p-decision-1": object was modified`,
 			want:    []request{{Verb: "update", Version: "6", Label: "p", Revision: "3", Clusters: ab}},
+		},
+		"fence whole": {
+			published: pageOf("7", "a"), write: fence, page: pageOf("7", "a"), wantVersion: "8",
+			want: []request{{Verb: "fence", Version: "7", Label: "p", Revision: "3", Clusters: a}},
+		},
+		"fence in steps, changed meanwhile": {
+			stepped: true, published: pageOf("7", "a"), write: fence, page: pageOf("6", "a"), wantKind: apierrors.IsConflict,
+			wantErr: `Operation cannot be fulfilled on placementdecisions.cluster.open-cluster-management.io "p-decision-1": object was modified`,
+			want:    []request{{Verb: "fence", Version: "6", Label: "p", Revision: "3", Clusters: a}},
 		},
 		"create in steps": {
 			stepped: true, write: create, page: pageOf("", "a", "b"), wantVersion: "3",

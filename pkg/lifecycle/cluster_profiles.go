@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/decisions"
 )
@@ -74,6 +77,8 @@ type profilePages struct {
 	decisions.Profiles
 	// hub reads unstructured objects without a cache.
 	hub client.Client
+	// unanswered has the keys of Placements with a page whose last write was not answered.
+	unanswered *sync.Map
 }
 
 // publish executes the writes from the published pages to those of the plan. After a failure the
@@ -85,7 +90,17 @@ func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan
 		if err != nil {
 			return fmt.Errorf("reading the PlacementDecisions of ClusterProfiles: %w", err)
 		}
+		key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
+		if _, some := p.unanswered.Load(key); some {
+			if err := p.fence(ctx, pl, published); err != nil {
+				return fmt.Errorf("changing the versions of the PlacementDecisions of ClusterProfiles after a write without answer: %w", err)
+			}
+			p.unanswered.Delete(key)
+		}
 		failed, err := p.write(ctx, p.Plan(pl, append(published, hidden...), plan))
+		if isUnanswered(err) {
+			p.unanswered.Store(key, true)
+		}
 		if err == nil {
 			return nil
 		}
@@ -112,6 +127,29 @@ func (p *profilePages) list(ctx context.Context, pl *v1alpha1.Placement) ([]deci
 		}
 	}
 	return pages, nil
+}
+
+// fence gives the pages of the Placement other versions, so that earlier writes of them are
+// refused.
+func (p *profilePages) fence(ctx context.Context, pl *v1alpha1.Placement, published []decisions.ProfilePage) error {
+	for i := range published {
+		page := &published[i]
+		if by := metav1.GetControllerOfNoCopy(page); by != nil && by.UID != pl.UID {
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&page.ObjectMeta, berthv1alpha1.FenceAnnotation, page.ResourceVersion)
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(page)
+		if err != nil {
+			return fmt.Errorf("encoding: %w", err)
+		}
+		written := &unstructured.Unstructured{Object: content}
+		written.SetManagedFields(nil)
+		if err := p.hub.Update(ctx, written); isUnanswered(err) {
+			return err
+		}
+		page.ResourceVersion = written.GetResourceVersion()
+	}
+	return nil
 }
 
 // withHint adds what to do if the hub does not serve the kind.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,7 +75,7 @@ func TestProfilePagesFailures(t *testing.T) {
 			return c.Create(ctx, o, opts...)
 		},
 	})
-	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub}
+	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}
 	pl := fixture.Placement("ns", "p").Obj()
 	pl.UID = "uid-p"
 	plan := decisions.Plan{Pages: []decisions.Page{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,7 +178,7 @@ func TestProfilePagesPublish(t *testing.T) {
 			if tc.failures != nil {
 				hub.failures = tc.failures
 			}
-			pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub}
+			pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}
 			err := pages.publish(t.Context(), fixture.Placement("ns", "p").Obj(), tc.plan)
 			if err == nil != (tc.wantErr == "") || err != nil && err.Error() != tc.wantErr {
 				t.Errorf("got %v, want %s", err, tc.wantErr)
@@ -189,6 +190,31 @@ func TestProfilePagesPublish(t *testing.T) {
 				t.Errorf("pages (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestUnansweredWriteOfAProfilePageCannotFollow: after a write without answer the page gets another
+// version, although it lists the clusters of the next plan.
+func TestUnansweredWriteOfAProfilePageCannotFollow(t *testing.T) {
+	hub := newProfileHub(t, profilePage("p", "p-decision-1", "5", "0", "a"))
+	pages, pl := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}, fixture.Placement("ns", "p").Obj()
+	hub.failures["update p-decision-1"] = errLost
+	for _, cluster := range []string{"b", "a"} {
+		if err := pages.publish(t.Context(), pl, planOf([]string{cluster})); !errors.Is(err, errLost) {
+			t.Errorf("got %v", err)
+		}
+	}
+	hub.failures, hub.calls = nil, nil
+	for range 2 {
+		if err := pages.publish(t.Context(), pl, planOf([]string{"a"})); err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"update p-decision-1@5"}, hub.calls); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if published, err := pages.list(t.Context(), pl); err != nil || len(published) != 1 || published[0].ResourceVersion != "6" {
+		t.Errorf("published %v, %v", published, err)
 	}
 }
 
@@ -221,7 +247,7 @@ func TestProfilePagesWrittenTwice(t *testing.T) {
 		w.Page.Name = name
 		return w
 	}
-	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub}
+	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}
 	if _, err := pages.write(t.Context(), []decisions.ProfileWrite{
 		write(decisions.Create, "a"), write(decisions.Create, "b"), write(decisions.Update, "a"), write(decisions.Delete, "a"),
 	}); err != nil {
@@ -257,7 +283,7 @@ func (h *profileHub) content(t *testing.T) (content []string) {
 // another attempt.
 func TestProfilePagesGone(t *testing.T) {
 	hub := newProfileHub(t)
-	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub}
+	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}
 	failed := decisions.ProfileWrite{Op: decisions.Create}
 	failed.Page.Namespace, failed.Page.Name = "ns", "p-decision-1"
 	exists := newProfileHub(t, profilePage("", "p-decision-1", "5", "")).Create(t.Context(), profilePage("", "p-decision-1", "", ""))
@@ -316,7 +342,7 @@ func TestProfilePagesRead(t *testing.T) {
 					return c.List(ctx, list, opts...)
 				},
 			})
-			pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub}
+			pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}
 			err := pages.publish(t.Context(), fixture.Placement("ns", "p").Obj(), planOf([]string{"a"}))
 			for _, want := range tc.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
@@ -335,7 +361,7 @@ func TestBindWritesProfilePages(t *testing.T) {
 			hub, pages, pl, p := newProfileHub(t), &shelf{}, fixture.Placement("ns", "p").Obj(), proposed("a")
 			hub.failures["create p-decision-1"] = failure
 			publisher := newPublisher(t, &framework.Handle{Pages: pages})
-			publisher.profiles = &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub}
+			publisher.profiles = &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}
 			status := publisher.Bind(t.Context(), stateOf(pl), pl, p)
 			if (status.Code() == framework.Error) != (failure != nil) {
 				t.Errorf("got %s %q", status.Code(), status.Reason())

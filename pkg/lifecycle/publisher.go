@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -30,8 +32,9 @@ const DecisionPublisherName = "DecisionPublisher"
 // It is the default Bind plugin and the only in-tree writer of PlacementDecisions. It executes the
 // plan of pkg/decisions. Its PreFilter rejects invalid decision strategies.
 //
-// A failed write may have succeeded if only its response was lost. A plan that assumes otherwise
-// could remove a cluster from its only page. So Verify reads the page before the next plan.
+// A failed write may have succeeded if only its response was lost, or may succeed later. A plan
+// that assumes otherwise could remove a cluster from its only page. So Verify reads the page before
+// the next plan, and changes its version if an unanswered write with the old one may follow.
 type DecisionPublisher struct {
 	handle *framework.Handle
 	*unverifiedPages
@@ -43,12 +46,18 @@ type DecisionPublisher struct {
 // profile after a failed write.
 type unverifiedPages struct {
 	mu sync.Mutex
-	// pages are the pages whose last write failed and that were not read since, by Placement and
-	// name.
-	pages map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision
+	// failed are the last writes of pages that were not read since, by Placement and page.
+	failed map[types.NamespacedName]map[string]failedWrite
 	// begun are the names of pages whose creation failed: they may exist without their label, which
 	// a later update adds. That update counts as the creation.
 	begun map[types.NamespacedName]map[string]bool
+	// profiles are the Placements with a page of ClusterProfiles whose last write was not answered.
+	profiles sync.Map
+}
+
+type failedWrite struct {
+	decisions.Write
+	err error
 }
 
 // NewDecisionPublisher is the plugin's factory.
@@ -58,10 +67,10 @@ func NewDecisionPublisher(_ context.Context, raw json.RawMessage, handle *framew
 		err = args.ClusterProfiles.validate()
 	}
 	p := &DecisionPublisher{handle: handle, unverifiedPages: framework.Shared(handle, DecisionPublisherName, func() *unverifiedPages {
-		return &unverifiedPages{pages: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}, begun: map[types.NamespacedName]map[string]bool{}}
+		return &unverifiedPages{failed: map[types.NamespacedName]map[string]failedWrite{}, begun: map[types.NamespacedName]map[string]bool{}}
 	})}
 	if o := args.ClusterProfiles; o.Enabled && handle != nil && handle.Client != nil {
-		p.profiles = &profilePages{decisions.Profiles{Namespace: o.Namespace, Qualified: o.Names == qualifiedNames, SchedulerName: o.SchedulerName}, handle.Client}
+		p.profiles = &profilePages{decisions.Profiles{Namespace: o.Namespace, Qualified: o.Names == qualifiedNames, SchedulerName: o.SchedulerName}, handle.Client, &p.unverifiedPages.profiles}
 	}
 	return p, err
 }
@@ -164,7 +173,7 @@ func (p *DecisionPublisher) writePage(ctx context.Context, pl *v1alpha1.Placemen
 		err = p.handle.Pages.Delete(ctx, done.Page)
 	}
 	if err != nil {
-		p.markUnverified(pl, w.Page)
+		p.markUnverified(pl, failedWrite{w, err})
 		found, readErr := p.Verify(ctx, pl)
 		page := found[w.Page.Name]
 		if readErr != nil || !writeSucceeded(pl, w, page) {
@@ -213,18 +222,18 @@ func (p *DecisionPublisher) assume(page *v1alpha1.PlacementDecision, deleted boo
 func (u *unverifiedPages) isUnverified(pl *v1alpha1.Placement) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.pages[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}]) > 0
+	return len(u.failed[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}]) > 0
 }
 
 // markUnverified records that the state of a page on the API server is unknown.
-func (p *DecisionPublisher) markUnverified(pl *v1alpha1.Placement, page decisions.Page) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (u *unverifiedPages) markUnverified(pl *v1alpha1.Placement, w failedWrite) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
-	if p.pages[key] == nil {
-		p.pages[key] = map[string]*v1alpha1.PlacementDecision{}
+	if u.failed[key] == nil {
+		u.failed[key] = map[string]failedWrite{}
 	}
-	p.pages[key][page.Name] = page.Current
+	u.failed[key][w.Page.Name] = w
 }
 
 // Describe implements framework.Describer.
@@ -235,29 +244,64 @@ func (p *DecisionPublisher) Describe() framework.Traits { return framework.Trait
 func (p *DecisionPublisher) Verify(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
 	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	p.mu.Lock()
-	pages := p.pages[key]
+	failed := p.failed[key]
 	p.mu.Unlock()
-	found := make(map[string]*v1alpha1.PlacementDecision, len(pages))
-	for name, last := range pages {
+	found := make(map[string]*v1alpha1.PlacementDecision, len(failed))
+	for name, w := range failed {
 		page, err := p.handle.Pages.Read(ctx, pl.Namespace, name)
-		gone := apierrors.IsNotFound(err)
-		if err != nil && !gone {
+		switch {
+		case apierrors.IsNotFound(err):
+			found[name] = nil
+			if page = w.Page.Current; page == nil { // Its creation failed.
+				page = &v1alpha1.PlacementDecision{}
+				page.Namespace, page.Name, page.Labels = pl.Namespace, name, map[string]string{v1alpha1.PlacementLabel: pl.Name}
+			}
+			p.assume(page, true)
+			continue
+		case err != nil:
 			return nil, fmt.Errorf("reading PlacementDecision %s/%s, whose last write failed: %w", pl.Namespace, name, err)
 		}
-		found[name] = page
-		if gone {
-			found[name], page = nil, last
+		p.assume(page, false)
+		if found[name], err = p.fence(ctx, pl, w, page); err != nil {
+			return nil, fmt.Errorf("changing the version of PlacementDecision %s/%s, whose last write was not answered: %w", pl.Namespace, name, err)
 		}
-		if page == nil { // Its creation failed.
-			page = &v1alpha1.PlacementDecision{}
-			page.Namespace, page.Name, page.Labels = pl.Namespace, name, map[string]string{v1alpha1.PlacementLabel: pl.Name}
-		}
-		p.assume(page, gone)
 	}
 	p.mu.Lock()
-	delete(p.pages, key)
+	delete(p.failed, key)
 	p.mu.Unlock()
 	return found, nil
+}
+
+// fence gives a page of the Placement another version if the failed write may still be carried out.
+// If that is refused, the page has changed since, or Berth may not write it: nothing more is done.
+func (p *DecisionPublisher) fence(ctx context.Context, pl *v1alpha1.Placement, w failedWrite, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	relation := pl.RelationOf(page)
+	if !isUnanswered(w.err) || writeSucceeded(pl, w.Write, page) || relation != v1alpha1.PageOwn && relation != v1alpha1.PageUnfinished {
+		return page, nil
+	}
+	fenced, err := p.handle.Pages.Fence(ctx, page)
+	if isUnanswered(err) {
+		return nil, err
+	}
+	if err == nil {
+		page = fenced
+		p.assume(page, false)
+	}
+	return page, nil
+}
+
+// isUnanswered reports whether the API server may carry out the failed request later. It does not
+// if it refused the request, or failed to ask a webhook about it.
+func isUnanswered(err error) bool {
+	status := apierrors.APIStatus(nil)
+	switch {
+	case err == nil:
+		return false
+	case !errors.As(err, &status):
+		return true
+	}
+	code := status.Status().Code
+	return code == http.StatusRequestTimeout || code >= http.StatusInternalServerError && status.Status().Reason != metav1.StatusReasonInternalError
 }
 
 // writeSucceeded reports whether the page is in the state after the write. A page that is being
@@ -278,8 +322,9 @@ func writeSucceeded(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.P
 func (p *DecisionPublisher) Forget(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.pages, key)
+	delete(p.failed, key)
 	delete(p.begun, key)
+	p.unverifiedPages.profiles.Delete(key)
 }
 
 // PageWriteOf returns the result of a planned write if it succeeds.

@@ -53,6 +53,10 @@ func (s *shelf) Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*
 	return s.write(ctx, "update", page)
 }
 
+func (s *shelf) Fence(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	return s.write(ctx, "fence", page)
+}
+
 func (s *shelf) Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error {
 	_, err := s.write(ctx, "delete", page)
 	return err
@@ -146,12 +150,12 @@ func TestBind(t *testing.T) {
 			if diff := cmp.Diff(tc.wantWrites, p.Writes); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			if (len(publisher.pages) > 0) != tc.wantDoubt {
-				t.Errorf("unverified: %v", publisher.pages)
+			if (len(publisher.failed) > 0) != tc.wantDoubt {
+				t.Errorf("unverified: %v", publisher.failed)
 			}
 			publisher.Forget(types.NamespacedName{Namespace: "ns", Name: "p"})
-			if len(publisher.pages) > 0 {
-				t.Errorf("not forgotten: %v", publisher.pages)
+			if len(publisher.failed) > 0 {
+				t.Errorf("not forgotten: %v", publisher.failed)
 			}
 		})
 	}

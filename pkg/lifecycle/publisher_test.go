@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,10 +18,13 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// unanswered is a framework.PageClient whose writes all fail, and that then shows one page.
+// unanswered is a framework.PageClient whose writes fail, except Fence, and that then shows one
+// page.
 type unanswered struct {
 	framework.PageClient
 	found *v1alpha1.PlacementDecision
+	// err is what writes fail with, and fenceErr what fences do.
+	err, fenceErr error
 	// readErr is what the next read fails with.
 	readErr error
 }
@@ -32,7 +36,19 @@ func (u *unanswered) Create(context.Context, *v1alpha1.PlacementDecision) (*v1al
 }
 
 func (u *unanswered) Update(context.Context, *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	if u.err != nil {
+		return nil, u.err
+	}
 	return nil, errLost
+}
+
+func (u *unanswered) Fence(_ context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	if u.fenceErr != nil {
+		return nil, u.fenceErr
+	}
+	u.found = page.DeepCopy()
+	u.found.ResourceVersion += "0"
+	return u.found, nil
 }
 
 func (u *unanswered) Delete(context.Context, *v1alpha1.PlacementDecision) error { return errLost }
@@ -73,29 +89,32 @@ func TestWriteWithoutAnswer(t *testing.T) {
 		op      decisions.Op
 		found   *v1alpha1.PlacementDecision
 		want    bool
-		assumed []string // names, with a minus for what is gone
+		assumed []string // names, with a minus for what is gone, and a plus for another version
 	}{
 		"created":                        {decisions.Create, wanted, true, []string{"p-decision-0", "p-decision-0"}},
 		"not created":                    {decisions.Create, nil, false, []string{"-p-decision-0"}},
 		"created and going":              {decisions.Create, going, false, []string{"p-decision-0"}},
 		"updated":                        {decisions.Update, wanted, true, []string{"p-decision-0", "p-decision-0"}},
-		"not updated":                    {decisions.Update, published, false, []string{"p-decision-0"}},
+		"not updated":                    {decisions.Update, published, false, []string{"p-decision-0", "+p-decision-0"}},
 		"updated, and gone since":        {decisions.Update, nil, false, []string{"-p-decision-0"}},
-		"other labels":                   {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.Labels = nil }), false, []string{"p-decision-0"}},
-		"another queue":                  {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.Annotations = nil }), false, []string{"p-decision-0"}},
-		"other owners":                   {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.OwnerReferences = nil }), false, []string{"p-decision-0"}},
+		"other labels":                   {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.Labels = nil }), false, []string{"p-decision-0", "+p-decision-0"}},
+		"another queue":                  {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.Annotations = nil }), false, []string{"p-decision-0", "+p-decision-0"}},
+		"other owners":                   {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.OwnerReferences = nil }), false, []string{"p-decision-0", "+p-decision-0"}},
 		"deleted":                        {decisions.Delete, nil, true, []string{"-p-decision-0", "-p-decision-0"}},
 		"deleted, with finalizers":       {decisions.Delete, going, true, []string{"p-decision-0", "-p-decision-0"}},
-		"not deleted":                    {decisions.Delete, published, false, []string{"p-decision-0"}},
-		"not deleted, but lists the new": {decisions.Delete, wanted, false, []string{"p-decision-0"}},
+		"not deleted":                    {decisions.Delete, published, false, []string{"p-decision-0", "+p-decision-0"}},
+		"not deleted, but lists the new": {decisions.Delete, wanted, false, []string{"p-decision-0", "+p-decision-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub := &unanswered{found: tc.found}
 			var assumed []string
 			plugin, err := NewDecisionPublisher(t.Context(), nil, &framework.Handle{Pages: hub, Assume: func(d *v1alpha1.PlacementDecision, gone bool) {
-				if gone {
+				switch {
+				case gone:
 					assumed = append(assumed, "-"+d.Name)
-				} else {
+				case strings.HasSuffix(d.ResourceVersion, "0"):
+					assumed = append(assumed, "+"+d.Name)
+				default:
 					assumed = append(assumed, d.Name)
 				}
 			}})
@@ -111,7 +130,7 @@ func TestWriteWithoutAnswer(t *testing.T) {
 			if (err == nil) != tc.want || err != nil && !errors.Is(err, errLost) {
 				t.Errorf("got error %v, want the write to count: %t", err, tc.want)
 			}
-			if tc.want && tc.op != decisions.Delete && done.Page != tc.found {
+			if tc.want && tc.op != decisions.Delete && done.Page != hub.found {
 				t.Errorf("the write is reported with page %v", done.Page)
 			}
 			if tc.want && tc.op == decisions.Delete && done.Page != published {
@@ -120,8 +139,8 @@ func TestWriteWithoutAnswer(t *testing.T) {
 			if diff := cmp.Diff(tc.assumed, assumed); diff != "" {
 				t.Errorf("updates of the inventory (-want +got):\n%s", diff)
 			}
-			if len(p.pages) > 0 {
-				t.Errorf("still unverified: %v", p.pages)
+			if len(p.failed) > 0 {
+				t.Errorf("still unverified: %v", p.failed)
 			}
 		})
 	}
@@ -145,8 +164,58 @@ func TestPagesInDoubtAreReadFirst(t *testing.T) {
 	if found, err := p.Verify(t.Context(), pl); err != nil || found[page.Name] != hub.found || updates != 1 {
 		t.Errorf("got %v, %v, and %d updates of the inventory", found, err, updates)
 	}
-	if len(p.pages) > 0 {
-		t.Errorf("still unverified: %v", p.pages)
+	if len(p.failed) > 0 {
+		t.Errorf("still unverified: %v", p.failed)
+	}
+}
+
+// TestUnansweredWriteCannotFollow: a page whose last write has no answer gets another version
+// before it is planned again, unless the API server has refused the write or carried it out.
+func TestUnansweredWriteCannotFollow(t *testing.T) {
+	resource := schema.GroupResource{Resource: "placementdecisions"}
+	for name, tc := range map[string]struct {
+		err, fenceErr error
+		foreign       bool
+		again         bool   // Verify has to try again
+		want          string // the page's version: Fence appends a digit
+	}{
+		"no answer":              {err: errLost, want: "10"},
+		"a timeout":              {err: apierrors.NewTimeoutError("etcd", 1), want: "10"},
+		"a failing server":       {err: apierrors.NewServerTimeout(resource, "update", 1), want: "10"},
+		"a failing webhook":      {err: apierrors.NewInternalError(errLost), want: "1"},
+		"a conflict":             {err: apierrors.NewConflict(resource, "p-decision-0", errLost), want: "1"},
+		"refused":                {err: apierrors.NewForbidden(resource, "p-decision-0", errLost), want: "1"},
+		"too many requests":      {err: apierrors.NewTooManyRequests("later", 1), want: "1"},
+		"another writer between": {err: errLost, fenceErr: apierrors.NewConflict(resource, "p-decision-0", errLost), want: "1"},
+		"no answer twice":        {err: errLost, fenceErr: errLost, want: "1", again: true},
+		"given to another owner": {err: errLost, foreign: true, want: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}}
+			hub := &unanswered{found: decisions.Page{Name: "p-decision-0"}.Object(pl), err: tc.err, fenceErr: tc.fenceErr}
+			hub.found.ResourceVersion = "1"
+			if tc.foreign {
+				hub.found.Labels[v1alpha1.PlacementLabel] = "another"
+			}
+			p := newPublisher(t, &framework.Handle{Pages: hub})
+			w := decisions.Write{Op: decisions.Update, Page: decisions.Page{Name: "p-decision-0", Current: hub.found, Decisions: []v1alpha1.ClusterDecision{{ClusterName: "a"}}}}
+			if _, err := p.writePage(t.Context(), pl, w); !errors.Is(err, tc.err) {
+				t.Fatalf("got error %v", err)
+			}
+			if got := hub.found.ResourceVersion; got != tc.want {
+				t.Errorf("the page has version %s, want %s", got, tc.want)
+			}
+			if got := p.isUnverified(pl); got != tc.again {
+				t.Errorf("still unverified: %t", got)
+			}
+			if !tc.again {
+				return
+			}
+			hub.fenceErr = nil
+			if found, err := p.Verify(t.Context(), pl); err != nil || found["p-decision-0"].ResourceVersion != "10" || p.isUnverified(pl) {
+				t.Errorf("tried again: got %v, %v, still unverified: %t", found, err, p.isUnverified(pl))
+			}
+		})
 	}
 }
 

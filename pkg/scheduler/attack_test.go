@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -309,7 +308,7 @@ func TestRemovalCountsOnce(t *testing.T) {
 	d.pages.refuse = func(write string) error {
 		if strings.HasSuffix(write, "-2") && failures < 3 {
 			failures++
-			return errors.New("hub is down")
+			return errRefused
 		}
 		return nil
 	}

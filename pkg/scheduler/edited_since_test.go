@@ -102,7 +102,7 @@ func TestForcedBeforeAnInterruptedRecord(t *testing.T) {
 	d.tier("gold", "x")
 	d.tier("silver", "c")
 	d.steps()
-	d.pages.refuse = func(string) error { return errHubDown }
+	d.pages.refuse = func(string) error { return errRefused }
 	d.taintAt("a", "team", d.now)
 	d.try()
 	record := d.newest().DeepCopy()
@@ -227,7 +227,7 @@ func TestCauseAfterAFailedWrite(t *testing.T) {
 		d.attempt()
 		d.later(60)
 		if fails {
-			d.pages.refuse = func(string) error { return errHubDown }
+			d.pages.refuse = func(string) error { return errRefused }
 			_, _ = d.try()
 			d.pages.refuse = nil
 		}

@@ -33,7 +33,7 @@ var earlyEnds = map[string]func(d *desk){
 	"failed": func(d *desk) { d.x.answer = framework.AsStatus(errHubDown) },
 	"waits":  func(d *desk) { d.x.answer = awaits },
 	"cannot publish": func(d *desk) {
-		d.pages.refuse = func(string) error { return errHubDown }
+		d.pages.refuse = func(string) error { return errRefused }
 		d.approve("2")
 	},
 	"lost its sets": func(d *desk) { d.pin("no"); d.unbind() },

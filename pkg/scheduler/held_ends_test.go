@@ -149,7 +149,7 @@ func TestConditionOfARejectionWithoutPages(t *testing.T) {
 			d, _ := holdingC3(t)
 			end(d)
 			d.meddle("p-decision-1", func(*v1alpha1.PlacementDecision) bool { return false })
-			d.pages.refuse = func(string) error { return errHubDown }
+			d.pages.refuse = func(string) error { return errRefused }
 			for n := range 3 {
 				d.tryAndReport()
 				if got := d.pending(); d.phase("2") != berthv1alpha1.PhaseHeld && got == "True/Held" {

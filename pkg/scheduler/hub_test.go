@@ -79,6 +79,15 @@ func (m *memoryPages) Update(_ context.Context, page *v1alpha1.PlacementDecision
 	return m.store("update", page.DeepCopy())
 }
 
+func (m *memoryPages) Fence(_ context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.unchanged(page); err != nil {
+		return nil, err
+	}
+	return m.store("fence", page.DeepCopy())
+}
+
 func (m *memoryPages) Delete(_ context.Context, page *v1alpha1.PlacementDecision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -434,7 +443,10 @@ func (d *desk) attempt() *scheduler.Attempt {
 
 func (d *desk) snapshot() *framework.Snapshot { return d.inv.Snapshot(key, d.now, d.queue) }
 
-var errHubDown = errors.New("hub is down")
+var (
+	errHubDown = errors.New("hub is down")
+	errRefused = apierrors.NewForbidden(decisionResource, "", errHubDown)
+)
 
 func pageKey(name string) inventory.Key { return inventory.Key{Namespace: "ns", Name: name} }
 

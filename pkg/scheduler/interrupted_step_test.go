@@ -35,7 +35,7 @@ func interruptedStep(t *testing.T) (d *desk, pool func(value string, names ...st
 	writes := 0
 	d.pages.refuse = func(string) error {
 		if writes++; writes > 1 {
-			return errHubDown
+			return errRefused
 		}
 		return nil
 	}
@@ -232,7 +232,7 @@ func TestEmptiedPageIsRestoredAfterAnInterruptedStep(t *testing.T) {
 			d.attemptUntilStable()
 			d.add("c2")
 			if failed == "the only write" {
-				d.pages.refuse = func(string) error { return errHubDown }
+				d.pages.refuse = func(string) error { return errRefused }
 				_, _ = d.try()
 				d.pages.refuse = nil
 			}

@@ -141,7 +141,7 @@ func (h *history) pageEvent() {
 		if h.memory.Last == nil {
 			return
 		}
-		if page != h.edited {
+		if !h.isEdited(page) {
 			h.unedited = page.DeepCopy()
 		}
 		h.meddle(key.Name, func(page *v1alpha1.PlacementDecision) bool {
@@ -162,13 +162,18 @@ func (h *history) pageEvent() {
 	}
 }
 
+// isEdited is true for the page that a user edited last; Fence may have changed its version.
+func (h *history) isEdited(page *v1alpha1.PlacementDecision) bool {
+	return page == h.edited || page != nil && h.edited != nil && framework.ContentHash(page) == framework.ContentHash(h.edited)
+}
+
 // undoPageEdit undoes an edit of the page that no attempt has reverted.
 func (h *history) undoPageEdit() {
 	if h.unedited == nil {
 		return
 	}
 	key := inventory.Key{Namespace: "ns", Name: h.unedited.Name}
-	if now := h.pages.pages[key]; now == h.edited {
+	if now := h.pages.pages[key]; h.isEdited(now) {
 		h.pages.pages[key] = h.unedited
 	}
 	h.edited, h.unedited = nil, nil

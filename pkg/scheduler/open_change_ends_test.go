@@ -53,7 +53,7 @@ func TestFailedBindKeepsOpenReservation(t *testing.T) {
 	down := false
 	f := newFleetAtRest(t, true, nil, func(string) error {
 		if down {
-			return errors.New("hub is down")
+			return errRefused
 		}
 		return nil
 	})
@@ -174,7 +174,7 @@ func TestOpenChangeCounts(t *testing.T) {
 	for name, interrupt := range map[string]func(d *desk){
 		"nothing": func(*desk) {},
 		"a superseding step fails": func(d *desk) {
-			d.pages.refuse = func(string) error { return errHubDown }
+			d.pages.refuse = func(string) error { return errRefused }
 			d.later(601)
 			d.tier("silver", "y") // The rest of the change in progress adds it.
 			d.tier("gold", "z")
@@ -744,7 +744,7 @@ func TestInterruptedStep(t *testing.T) {
 		writes := 0
 		d.pages.refuse = func(string) error {
 			if writes++; writes > 1 {
-				return errHubDown
+				return errRefused
 			}
 			return nil
 		}

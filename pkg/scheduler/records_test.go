@@ -78,7 +78,7 @@ func TestPermittedChangeIsCompleted(t *testing.T) {
 	d.attemptUntilStable()
 	revision := d.revision()
 	d.approve(revision)
-	d.pages.refuse = func(string) error { return errHubDown }
+	d.pages.refuse = func(string) error { return errRefused }
 	if _, failure := d.try(); failure.IsSuccess() {
 		t.Fatal("it was published")
 	}

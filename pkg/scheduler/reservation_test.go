@@ -94,8 +94,8 @@ func TestFailuresKeepReservations(t *testing.T) {
 				pl.Annotations = map[string]string{v1alpha1.SelectionPolicyAnnotation: "missing"}
 			})
 		},
-		"the write of a page":          func(d *desk) { d.approve("2"); d.pages.refuse = func(string) error { return errHubDown } },
-		"the write of a removal alone": func(d *desk) { d.leaveSet("c1"); d.pages.refuse = func(string) error { return errHubDown } },
+		"the write of a page":          func(d *desk) { d.approve("2"); d.pages.refuse = func(string) error { return errRefused } },
+		"the write of a removal alone": func(d *desk) { d.leaveSet("c1"); d.pages.refuse = func(string) error { return errRefused } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, count := holdingC3(t)
@@ -127,7 +127,7 @@ func TestFailuresKeepReservationsOfSteps(t *testing.T) {
 		"the record of the rest": func(d *desk) {
 			d.leaveSet("c")
 			d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
-			d.pages.refuse = func(string) error { return errHubDown }
+			d.pages.refuse = func(string) error { return errRefused }
 		},
 		"Transition of the next change": func(d *desk) {
 			d.tier("gold", "a")
@@ -186,11 +186,11 @@ func TestPagesOfAFailedScore(t *testing.T) {
 	d.attemptUntilStable()
 	d.preScorer = &preScorer{bare{"pre"}, framework.AsStatus(errHubDown)}
 	d.restart()
-	for _, hubDown := range []bool{true, false} {
+	for _, refused := range []bool{true, false} {
 		d.pages.refuse = nil
 		d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool { page.Status.Decisions = nil; return true })
-		if hubDown {
-			d.pages.refuse = func(string) error { return errHubDown }
+		if refused {
+			d.pages.refuse = func(string) error { return errRefused }
 		}
 		a, _ := d.try()
 		for _, event := range report.Writes(a) {

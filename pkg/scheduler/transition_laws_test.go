@@ -313,7 +313,7 @@ func (r *outsideReader) event(rt *rapid.T, names []string) {
 		refuse := rapid.Bool().Draw(rt, "refuse pages")
 		r.pages.refuse = func(string) error {
 			if refuse {
-				return errHubDown
+				return errRefused
 			}
 			return nil
 		}

@@ -740,7 +740,7 @@ func TestFirstChangeGoesOn(t *testing.T) {
 	d := newDesk(t, ask().Predicate(fixture.MatchLabel("tier", "gold")))
 	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
 	d.tier("gold", "b")
-	d.pages.refuse = func(string) error { return errHubDown }
+	d.pages.refuse = func(string) error { return errRefused }
 	if a, failure := d.try(); failure.IsSuccess() || a.Outcome != plan.Progressing {
 		t.Fatalf("the outcome is %s, %v", a.Outcome, failure)
 	}

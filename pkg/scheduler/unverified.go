@@ -91,7 +91,7 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1
 		case write.Page == nil:
 			write.Page, write.Deleted = &v1alpha1.PlacementDecision{}, true
 			write.Page.Namespace, write.Page.Name = a.Snapshot.Subject.Placement.Namespace, name
-		case before != nil && before.ResourceVersion == write.Page.ResourceVersion:
+		case before != nil && framework.ContentHash(before) == framework.ContentHash(write.Page):
 			continue
 		}
 		a.Step.Writes = append(a.Step.Writes, write)

@@ -102,7 +102,7 @@ func TestNoPageIsNotPublished(t *testing.T) {
 	d := newDesk(t, ask(), "a")
 	d.attemptUntilStable()
 	d.remove("a")
-	d.pages.refuse = func(string) error { return errors.New("refused") }
+	d.pages.refuse = func(string) error { return errRefused }
 	d.try()
 	d.pages.refuse = nil
 	d.meddle("p-decision-1", func(*v1alpha1.PlacementDecision) bool { return false })

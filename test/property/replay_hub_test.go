@@ -253,6 +253,11 @@ func (h *replayHub) Update(_ context.Context, page *v1alpha1.PlacementDecision) 
 	return h.writePage(page)
 }
 
+// Fence implements framework.PageClient.
+func (h *replayHub) Fence(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	return h.Update(ctx, page)
+}
+
 // Delete implements framework.PageClient.
 func (h *replayHub) Delete(_ context.Context, page *v1alpha1.PlacementDecision) error {
 	if h.writesLeft--; h.writesLeft < 0 {

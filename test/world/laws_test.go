@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -68,6 +70,8 @@ type laws struct {
 	approvalSince time.Time
 	// lateAt is when the last page was written whose writer did not wait for the answer.
 	lateAt time.Time
+	// givenUp has the pages of which a replica has given up a write: when it read the page since.
+	givenUp map[pageOf]time.Time
 	// grouped are the Placements whose groups were edited last (onGroups).
 	grouped map[string]bool
 	// pageWrites counts the writes of pages by replicas.
@@ -90,6 +94,8 @@ type laws struct {
 	tainted map[string]bool
 }
 
+type pageOf struct{ replica, page string }
+
 type departure struct {
 	at     time.Time
 	inputs int
@@ -106,6 +112,7 @@ func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
 		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]written{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, tainted: map[string]bool{},
+		givenUp: map[pageOf]time.Time{},
 	}
 }
 
@@ -302,6 +309,9 @@ func (l *laws) onPage(w *server.Write) {
 		l.writes[placement] = written{l.writes[placement].n + 1, time.Now()}
 	}
 	if w.Late {
+		if w.Type != "ADDED" { // A creation has no version by which it could be refused.
+			l.checkGivenUp(pageOf{w.Writer, page.Name})
+		}
 		l.lateAt, l.shared.pagesSince = time.Now(), time.Now() // Berth does not know it yet.
 	}
 	after := l.union(placement)
@@ -342,6 +352,29 @@ func (l *laws) onPage(w *server.Write) {
 	maps.Copy(before, restored)
 	l.checkShared(placement, before, after)
 	l.checkApproved(placement, before, after, page)
+}
+
+// onRequest follows what a replica can know of pages whose writes it has given up.
+func (l *laws) onRequest(replica string, r *http.Request, fault server.Fault) {
+	collection, name := path.Split(r.URL.Path)
+	if path.Base(collection) != "placementdecisions" {
+		return
+	}
+	of := pageOf{replica, name}
+	switch _, known := l.givenUp[of]; {
+	case fault.Late > 0, known && fault != server.Fault{}:
+		l.givenUp[of] = time.Time{}
+	case known && r.Method == http.MethodGet:
+		l.givenUp[of] = time.Now()
+	}
+}
+
+// checkGivenUp: what a replica has given up changes no page that it has read since then (law 2).
+func (l *laws) checkGivenUp(of pageOf) {
+	read := l.givenUp[of]
+	if ago := time.Since(read); !read.IsZero() && ago > maxLate+requestsOfAnAttempt*l.w.schedule.Slow() && !l.froze(of.replica) {
+		l.breaks("law 2: a request that replica %s has given up changes the page %s, which it read %s ago", of.replica, of.page, ago)
+	}
 }
 
 // inputsOf counts the writes of what the decision of a Placement depends on.

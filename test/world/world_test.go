@@ -5,6 +5,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand"
 	randv2 "math/rand/v2"
 	"net/http"
@@ -108,6 +109,7 @@ func newWorld(seed uint64) *world {
 	random := randv2.New(randv2.NewPCG(seed, 1))
 	w.schedule.Faults = func(of string, r *http.Request) (f server.Fault) {
 		w.rival(of, r, random)
+		defer func() { w.laws.onRequest(of, r, f) }()
 		if of == "person" || strings.Contains(r.URL.Path, "/configmaps") || time.Now().After(w.lossesEnd) || random.IntN(100) >= w.losses {
 			return f
 		}
@@ -239,6 +241,7 @@ func (w *world) restart(ctx context.Context, name string, crash bool) {
 	r := w.replicas[name]
 	w.end(time.Now())
 	r.crash = crash
+	maps.DeleteFunc(w.laws.givenUp, func(of pageOf, _ time.Time) bool { return of.replica == name })
 	r.cancel()
 	time.Sleep(time.Millisecond) // What ends draws no random numbers in between.
 	w.start(ctx, name)

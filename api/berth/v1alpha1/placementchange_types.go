@@ -9,6 +9,10 @@ import (
 // RevisionAnnotation is the revision of the PlacementChange that last wrote a PlacementDecision.
 const RevisionAnnotation = "berth.dev/revision"
 
+// FenceAnnotation gives a PlacementDecision another version after a write without answer, so that
+// this write is refused if it comes later. The value is the version before.
+const FenceAnnotation = "berth.dev/fence"
+
 // PinnedRevisionAnnotation is the number of a Published revision, on a Placement. While it is set,
 // the Placement has only clusters of that revision: those that still qualify, at most
 // numberOfClusters.

@@ -60,6 +60,9 @@ type PageClient interface {
 	Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error)
 	Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error)
 	Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error
+	// Fence gives a page that was read another version, so that earlier writes of it are refused.
+	// Berth does not count as the page's last writer afterwards.
+	Fence(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error)
 }
 
 // HeldChange is a change for which a Permit plugin returned Wait.

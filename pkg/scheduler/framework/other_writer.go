@@ -11,6 +11,9 @@ import (
 // FieldManager is the field manager of Berth's writes of pages.
 const FieldManager = "berth"
 
+// FenceFieldManager is the field manager of Fence. It does not count as a writer of pages.
+const FenceFieldManager = "berth-fence"
+
 // OCMFieldManager is that of Open Cluster Management's placement controller.
 const OCMFieldManager = "placement"
 
@@ -25,7 +28,7 @@ func KeepOtherWriter(page *v1alpha1.PlacementDecision) {
 			at = entry.Time.Time
 		}
 		switch {
-		case at.Before(last) || at.Equal(last) && entry.Manager == FieldManager:
+		case entry.Manager == FenceFieldManager, at.Before(last) || at.Equal(last) && entry.Manager == FieldManager:
 		case entry.Manager == FieldManager:
 			other, last = "", at
 		default:

@@ -31,6 +31,7 @@ func TestOtherWriter(t *testing.T) {
 		"one in the same second":          {fields: fields{entry("placement", 5), entry("berth", 5)}, want: "placement"},
 		"one in that second, listed last": {fields: fields{entry("berth", 5), entry("placement", 5)}, want: "placement"},
 		"the latest of two":               {fields: fields{entry("kubectl-edit", 7), entry("berth", 5), entry("placement", 6)}, want: "kubectl-edit"},
+		"one before Fence":                {fields: fields{entry("berth", 5), entry("placement", 6), entry("berth-fence", 7)}, want: "placement"},
 		"one without a time":              {fields: fields{{Manager: "placement"}, entry("berth", 5)}},
 		"only one, without a time":        {fields: fields{{Manager: "placement"}}, want: "placement"},
 	} {
