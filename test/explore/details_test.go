@@ -162,13 +162,15 @@ apiVersion: cluster.open-cluster-management.io/v1beta1
 kind: Placement
 metadata: {name: shop, namespace: acting}
 spec: {numberOfClusters: 2}
----
+`)
+	// The first decision needs no approval, and is empty if the binding arrives after the Placement.
+	h.run(t, "wait", "placement/shop", "-n", "acting", "--for=jsonpath={.status.numberOfSelectedClusters}=2", "--timeout=60s")
+	h.apply(t, `
 apiVersion: berth.dev/v1alpha1
 kind: DisruptionPolicy
 metadata: {name: careful, namespace: acting}
 spec: {placements: [shop], approval: Required}
 `)
-	h.run(t, "wait", "placement/shop", "-n", "acting", "--for=jsonpath={.status.numberOfSelectedClusters}=2", "--timeout=60s")
 	h.run(t, "wait", "disruptionpolicy/careful", "-n", "acting", "--for=condition=Ready", "--timeout=60s")
 	h.run(t, "patch", "placement", "shop", "-n", "acting", "--type=merge", "-p", `{"spec":{"numberOfClusters":4}}`)
 	h.run(t, "wait", "placement/shop", "-n", "acting", "--for=condition=DecisionPending", "--timeout=60s")
