@@ -163,7 +163,7 @@ kind: Placement
 metadata: {name: shop, namespace: acting}
 spec: {numberOfClusters: 2}
 `)
-	// The first decision needs no approval, and is empty if the binding arrives after the Placement.
+	// The first decision needs no approval, and is empty if the binding arrives later.
 	h.run(t, "wait", "placement/shop", "-n", "acting", "--for=jsonpath={.status.numberOfSelectedClusters}=2", "--timeout=60s")
 	h.apply(t, `
 apiVersion: berth.dev/v1alpha1

@@ -20,8 +20,15 @@ func serveChanged(t *testing.T, change func(*explore.Fleet)) string {
 
 func serveObjects(t *testing.T, objects simulator.Objects, change func(*explore.Fleet)) string {
 	t.Helper()
+	address, _ := serveUntil(t, objects, change)
+	return address
+}
+
+// serveUntil serves until the test ends or stop is called.
+func serveUntil(t *testing.T, objects simulator.Objects, change func(*explore.Fleet)) (at string, stop func()) {
+	t.Helper()
 	server := newServer(t, objects)
-	address, _ := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	address, stop := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/api/fleet") {
 			server.ServeHTTP(w, r)
 			return
@@ -35,7 +42,7 @@ func serveObjects(t *testing.T, objects simulator.Objects, change func(*explore.
 		change(&fleet)
 		_ = json.NewEncoder(w).Encode(fleet)
 	}))
-	return "http://" + address + server.Path()
+	return "http://" + address + server.Path(), stop
 }
 
 // TestUnreadHub: a hub that could not be read is not shown as one without objects.
