@@ -84,18 +84,18 @@ type profilePages struct {
 // publish executes the writes from the published pages to those of the plan. After a failure the
 // successful writes stay.
 func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan decisions.Plan) error {
+	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
+	if _, some := p.unanswered.Load(key); some {
+		if err := p.fence(ctx, pl); err != nil {
+			return fmt.Errorf("changing the versions of the PlacementDecisions of ClusterProfiles after a write without answer: %w", err)
+		}
+		p.unanswered.Delete(key)
+	}
 	var hidden []decisions.ProfilePage // pages without the Placement's label whose names are needed
 	for {
 		published, err := p.list(ctx, pl)
 		if err != nil {
 			return fmt.Errorf("reading the PlacementDecisions of ClusterProfiles: %w", err)
-		}
-		key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
-		if _, some := p.unanswered.Load(key); some {
-			if err := p.fence(ctx, pl, published); err != nil {
-				return fmt.Errorf("changing the versions of the PlacementDecisions of ClusterProfiles after a write without answer: %w", err)
-			}
-			p.unanswered.Delete(key)
 		}
 		failed, err := p.write(ctx, p.Plan(pl, append(published, hidden...), plan))
 		if isUnanswered(err) {
@@ -130,24 +130,21 @@ func (p *profilePages) list(ctx context.Context, pl *v1alpha1.Placement) ([]deci
 }
 
 // fence gives the pages of the Placement other versions, so that earlier writes of them are
-// refused.
-func (p *profilePages) fence(ctx context.Context, pl *v1alpha1.Placement, published []decisions.ProfilePage) error {
-	for i := range published {
-		page := &published[i]
-		if by := metav1.GetControllerOfNoCopy(page); by != nil && by.UID != pl.UID {
+// refused. A page that is gone, or has changed since it was read, has another version already.
+func (p *profilePages) fence(ctx context.Context, pl *v1alpha1.Placement) error {
+	published, err := p.list(ctx, pl)
+	if err != nil {
+		return err
+	}
+	for _, page := range published {
+		if by := metav1.GetControllerOfNoCopy(&page); by != nil && by.UID != pl.UID {
 			continue
 		}
 		metav1.SetMetaDataAnnotation(&page.ObjectMeta, berthv1alpha1.FenceAnnotation, page.ResourceVersion)
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(page)
-		if err != nil {
-			return fmt.Errorf("encoding: %w", err)
-		}
-		written := &unstructured.Unstructured{Object: content}
-		written.SetManagedFields(nil)
-		if err := p.hub.Update(ctx, written); isUnanswered(err) {
+		_, err := p.write(ctx, []decisions.ProfileWrite{{Op: decisions.Update, Page: page}})
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return err
 		}
-		page.ResourceVersion = written.GetResourceVersion()
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
@@ -273,7 +274,7 @@ func (p *DecisionPublisher) Verify(ctx context.Context, pl *v1alpha1.Placement) 
 }
 
 // fence gives a page of the Placement another version if the failed write may still be carried out.
-// If that is refused, the page has changed since, or Berth may not write it: nothing more is done.
+// A refusal is no failure: the page has changed since, or Berth may not write it.
 func (p *DecisionPublisher) fence(ctx context.Context, pl *v1alpha1.Placement, w failedWrite, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
 	relation := pl.RelationOf(page)
 	if !isUnanswered(w.err) || writeSucceeded(pl, w.Write, page) || relation != v1alpha1.PageOwn && relation != v1alpha1.PageUnfinished {
@@ -283,9 +284,12 @@ func (p *DecisionPublisher) fence(ctx context.Context, pl *v1alpha1.Placement, w
 	if isUnanswered(err) {
 		return nil, err
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		page = fenced
 		p.assume(page, false)
+	case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err):
+		log.FromContext(ctx).Error(err, "a write that was not answered may follow", "page", page.Name)
 	}
 	return page, nil
 }

@@ -71,21 +71,20 @@ func (m *memoryPages) Create(_ context.Context, page *v1alpha1.PlacementDecision
 }
 
 func (m *memoryPages) Update(_ context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.unchanged(page); err != nil {
-		return nil, err
-	}
-	return m.store("update", page.DeepCopy())
+	return m.replace("update", page)
 }
 
 func (m *memoryPages) Fence(_ context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	return m.replace("fence", page)
+}
+
+func (m *memoryPages) replace(verb string, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.unchanged(page); err != nil {
 		return nil, err
 	}
-	return m.store("fence", page.DeepCopy())
+	return m.store(verb, page.DeepCopy())
 }
 
 func (m *memoryPages) Delete(_ context.Context, page *v1alpha1.PlacementDecision) error {
