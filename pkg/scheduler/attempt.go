@@ -36,8 +36,8 @@ type Done struct {
 	Step *framework.Proposal
 	// Err is why the attempt failed. The writes of Step up to then are published.
 	Err *framework.Status
-	// Earlier is the attempt before this one if its step failed, but was published: only the
-	// response was lost. Its records are written then.
+	// Earlier is the attempt before this one if its step failed, but all of it was published (only
+	// the response was lost) or a part. Its records are written then.
 	Earlier *Attempt
 
 	// recorded is true once the records before step 9 are written. withoutRecords is true if Step
@@ -46,7 +46,9 @@ type Done struct {
 	// bound is true once Bind plugins were called for Step. unverified is true if it is not known
 	// which pages of an earlier step, which failed, are published.
 	bound, unverified bool
-	claim             plan.Claim
+	// part is true if Step is the published part of a step that failed.
+	part  bool
+	claim plan.Claim
 	// foundFrom is the position in Step.Writes of the first write whose response was lost. scores
 	// is the text of the scores then: it outlives Release.
 	foundFrom int

@@ -80,10 +80,10 @@ func (a *Attempt) Listed() []string {
 }
 
 // ListsLast reports whether the pages are known to be those published last, if the attempt
-// publishes nothing: no step was interrupted, and no other client edited them.
+// publishes nothing: no step failed, and no other client edited them.
 func (a *Attempt) ListsLast() bool {
 	subject := a.Snapshot.Subject
-	return subject.Last != nil && !a.unverified && a.Snapshot.Timers.Interrupted == nil && !subject.Last.Damaged(subject)
+	return subject.Last != nil && !a.unverified && !subject.Last.Damaged(subject)
 }
 
 // Proof returns what is needed to skip later attempts of the Placement that cannot change the
@@ -112,15 +112,16 @@ func (a *Attempt) WronglySkipped() bool {
 
 // Panicked returns the panics of plugins in the attempt.
 func (a *Attempt) Panicked() []*framework.Status {
+	statuses := slices.Concat([]*framework.Status{a.Failure, a.Err}, a.Panics, a.panics)
+	if a.Earlier != nil {
+		statuses = append(statuses, a.Earlier.Panicked()...)
+	}
 	var all []*framework.Status
-	for _, status := range slices.Concat([]*framework.Status{a.Failure, a.Err}, a.Panics, a.panics) {
+	for _, status := range statuses {
 		var panicked *framework.PanicError
 		if errors.As(status.Err(), &panicked) && !slices.Contains(all, status) {
 			all = append(all, status)
 		}
-	}
-	if a.Earlier != nil {
-		all = append(all, a.Earlier.Panicked()...)
 	}
 	return all
 }

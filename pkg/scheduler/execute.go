@@ -58,6 +58,9 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 		return
 	}
 	if a.Err = s.bindStep(ctx, a); a.Err != nil {
+		if s.publishPart(ctx, a) {
+			return
+		}
 		if s.keepUnverified(a); !a.bound {
 			s.restore(ctx, a)
 		}
@@ -163,11 +166,7 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 // bindStep publishes the step. PreBind and PostBind do not run if it only restores pages.
 func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status {
 	if a.Step.Kind == framework.Republication {
-		failure := s.bind(ctx, a)
-		if failure.IsSuccess() && !a.restoresPart() {
-			s.memory.setInterrupted(a.Snapshot.Subject, nil)
-		}
-		return failure
+		return s.bind(ctx, a)
 	}
 	if failure := s.preBind(ctx, a); failure != nil {
 		return failure

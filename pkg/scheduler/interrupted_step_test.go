@@ -3,17 +3,26 @@ package scheduler_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// interruptedStep is a desk of 250 clusters whose change adds x, y and z, and has written only the
-// first of its pages.
+// interruptedStep is interruptedStepWith a change that has no record yet.
 func interruptedStep(t *testing.T) (d *desk, pool func(value string, names ...string)) {
+	t.Helper()
+	return interruptedStepWith(t, false)
+}
+
+// interruptedStepWith is a desk of 250 clusters whose change adds x, y and z, and has written only
+// the first of its pages. If it has a record, it was held before.
+func interruptedStepWith(t *testing.T, hasRecord bool) (d *desk, pool func(value string, names ...string)) {
 	t.Helper()
 	var names []string
 	for i := range 250 {
@@ -32,6 +41,11 @@ func interruptedStep(t *testing.T) (d *desk, pool func(value string, names ...st
 	d.attemptUntilStable()
 	pool("out", "c000", "c120", "c220")
 	pool("in", "x", "y", "z")
+	if hasRecord {
+		d.y.answer = holds
+		d.attemptUntilStable()
+		d.y.answer = nil
+	}
 	writes := 0
 	d.pages.refuse = func(string) error {
 		if writes++; writes > 1 {
@@ -84,23 +98,35 @@ func TestInterruptedStepStays(t *testing.T) {
 	}
 }
 
-// TestInterruptedStepIsNotCounted: an attempt that publishes nothing after an interrupted step does
-// not know what the pages list.
-func TestInterruptedStepIsNotCounted(t *testing.T) {
-	d, _ := interruptedStep(t)
-	wait := func() (publishes, known bool) {
-		a := d.scheduler.RemoveRevoked(t.Context(), key.Namespace, d.snapshot)
-		d.recordAfter(a)
-		return a.Step != nil, a.ListsLast()
-	}
-	for n := range 3 {
-		if publishes, known := wait(); publishes || known {
-			t.Errorf("after the interrupted step, attempt %d: publishes %t, known %t", n+1, publishes, known)
+// TestInterruptedStepIsPublished: what an interrupted step has published is the published decision,
+// which the next change begins from, and its record says what came and left.
+func TestInterruptedStepIsPublished(t *testing.T) {
+	for _, hasRecord := range []bool{false, true} {
+		d, pool := interruptedStepWith(t, hasRecord)
+		listed, _ := framework.Listed(d.snapshot().Subject.OwnPages())
+		last := d.snapshot().Subject.Last
+		if !slices.Equal(last.Names, listed) || last.Digest != framework.DigestOf(listed) {
+			t.Fatalf("record %t: published are %d clusters, on the pages %d", hasRecord, len(last.Names), len(listed))
 		}
-	}
-	d.attemptUntilStable()
-	if publishes, known := wait(); publishes || !known {
-		t.Errorf("after the whole step: publishes %t, known %t", publishes, known)
+		records := changes.History(d.snapshot().Subject.Records)
+		record := records[len(records)-1]
+		published, progresses := record.Status.Phase == berthv1alpha1.PhasePublished, record.Status.Phase == berthv1alpha1.PhaseProgressing
+		if hasRecord != progresses || hasRecord == published {
+			t.Errorf("record %t: the phase is %s", hasRecord, record.Status.Phase)
+		}
+		if published && record.Spec.To != last.Digest {
+			t.Errorf("the record leads to %s, not to %s", record.Spec.To, last.Digest)
+		}
+		// Another change is held: nothing comes back, and nothing else leaves.
+		d.y.answer = holds
+		pool("out", "x", "y", "z")
+		pool("in", "c000", "c120", "c220")
+		for range 3 {
+			a, _ := d.try()
+			if now, _ := framework.Listed(d.snapshot().Subject.OwnPages()); !slices.Equal(now, listed) || !slices.Equal(a.Snapshot.Subject.LastNames(), listed) || !a.ListsLast() {
+				t.Errorf("record %t: while the next change is held, the pages list %d clusters instead of %d (known: %t)", hasRecord, len(now), len(listed), a.ListsLast())
+			}
+		}
 	}
 }
 
@@ -258,6 +284,48 @@ func TestEmptiedPageIsRestoredAfterAnInterruptedStep(t *testing.T) {
 		}
 		if !listsAny(d, kept) {
 			t.Errorf("%s failed: for %s the page stays empty: %s", failed, d.now.Sub(fixture.Now), d.pending())
+		}
+	}
+}
+
+// TestInterruptedRemovalsCountOnce: what an interrupted step removed, and the rest, count once for
+// BlastRadius.
+func TestInterruptedRemovalsCountOnce(t *testing.T) {
+	for _, hasRecord := range []bool{false, true} {
+		var names []string
+		for i := range 250 {
+			names = append(names, fmt.Sprintf("c%03d", i))
+		}
+		d := newDesk(t, ask().Predicate(fixture.MatchLabel("tier", "gold")), names...)
+		d.arguments = map[string]string{"BlastRadius": `{"fleetMaxRemoved": 3, "window": "1h", "settle": "0s"}`}
+		d.restart()
+		d.tier("gold", names...)
+		d.attemptUntilStable()
+		d.tier("silver", "c000", "c120", "c220")
+		if hasRecord {
+			d.y.answer = holds
+			d.attemptUntilStable()
+			d.y.answer = nil
+		}
+		writes := 0
+		d.pages.refuse = func(string) error {
+			if writes++; writes > 1 {
+				return errRefused
+			}
+			return nil
+		}
+		_, _ = d.try()
+		d.pages.refuse = nil
+		if n := len(d.snapshot().Subject.LastNames()); n != 249 {
+			t.Fatalf("record %t: after the first write %d clusters are published", hasRecord, n)
+		}
+		d.attemptUntilStable()
+		if listsAny(d, "c000", "c120", "c220") {
+			t.Errorf("record %t: the rest is not removed: %s", hasRecord, d.pending())
+		}
+		d.tier("silver", "c001")
+		if a := d.attempt(); a.Outcome != plan.Held {
+			t.Errorf("record %t: the fourth removal is %s: %v", hasRecord, a.Outcome, d.scheduler.Counts())
 		}
 	}
 }

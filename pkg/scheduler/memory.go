@@ -202,7 +202,6 @@ func (m *Memory) publishStep(subject *framework.Subject, step *framework.Proposa
 	if step.Partial {
 		r.timers.LastStep = now
 	}
-	r.timers.Interrupted = nil
 	r.measureFrom(step.Added, now)
 }
 
@@ -231,20 +230,7 @@ func (r *remembered) measureFrom(clusters []string, at time.Time) {
 func (m *Memory) putUnverified(a *Attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.entry(a.Snapshot.Subject.Key())
-	if r.unverified = a; len(a.Step.Writes) > 0 {
-		r.timers.Interrupted = append([]string{}, a.Step.Clusters...)
-	}
-}
-
-// setInterrupted stores the clusters of the last step, of which only a part is published; nil if
-// all of it is.
-func (m *Memory) setInterrupted(subject *framework.Subject, interrupted []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if r := m.placements[subject.Key()]; r != nil && r.uid == subject.Placement.UID {
-		r.timers.Interrupted = interrupted
-	}
+	m.entry(a.Snapshot.Subject.Key()).unverified = a
 }
 
 // keepTimer has the next attempt know the timer that caused one that failed.

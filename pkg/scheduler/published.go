@@ -15,9 +15,6 @@ import (
 func (a *Attempt) published() *framework.Published {
 	subject, p := a.Snapshot.Subject, a.Step
 	before := subject.Last
-	if a.restoresPart() {
-		return nil
-	}
 	if before == nil {
 		before = &framework.Published{}
 	} else if !before.FromPages && a.keepsPublished(before) {
@@ -50,7 +47,28 @@ func (a *Attempt) published() *framework.Published {
 		known = nil
 	}
 	next.Pages = hashes(pages, written, known)
+	if a.part {
+		a.forgetUnfinished(next, pages)
+	}
 	return next
+}
+
+// forgetUnfinished removes the hashes of pages that the next attempt writes again after a part of a
+// step: those that were found, which another client may have edited, and all of them if a cluster
+// is on two.
+func (a *Attempt) forgetUnfinished(next *framework.Published, pages map[string]*v1alpha1.PlacementDecision) {
+	for _, w := range a.FoundWrites() {
+		delete(next.Pages, w.Page.Name)
+	}
+	on := map[string]bool{}
+	for _, page := range pages {
+		for _, d := range page.Status.Decisions {
+			if on[d.ClusterName] {
+				next.Pages = nil
+			}
+			on[d.ClusterName] = true
+		}
+	}
 }
 
 // hashes returns the hashes of pages. Of those that were not written it takes the known ones.
@@ -64,12 +82,6 @@ func hashes(pages map[string]*v1alpha1.PlacementDecision, written map[string]boo
 		}
 	}
 	return all
-}
-
-// restoresPart reports whether the step only restores pages after an interrupted one.
-func (a *Attempt) restoresPart() bool {
-	last := a.Snapshot.Subject.Last
-	return a.Step.Kind == framework.Republication && last != nil && last.Digest != a.Step.Digest
 }
 
 // keepsPublished reports whether the step wrote nothing and equals the last published decision.

@@ -16,8 +16,8 @@ import (
 var errVerified = errors.New("pages were read again after a failed write; the Placement is decided again")
 
 // verifyEarlier reads the pages whose last write failed, before anything is recorded or published
-// on the basis of this attempt's Snapshot. If the failed step was published after all, Earlier is
-// its attempt. It returns a Status if the Placement must be decided again.
+// on the basis of this attempt's Snapshot. If the failed step was published after all, or a part of
+// it, Earlier is its attempt. It returns a Status if the Placement must be decided again.
 func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.Status {
 	subject := a.Snapshot.Subject
 	found := map[string]*v1alpha1.PlacementDecision{}
@@ -37,12 +37,12 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 		}
 		maps.Copy(found, pages)
 	}
-	earlier := s.memory.takeUnverified(subject)
-	if earlier != nil && earlier.isPublished(subject, found) {
-		a.Earlier = earlier
-		s.finish(ctx, earlier, found, a.Snapshot.Now)
-	} else if earlier != nil && len(found) > 0 {
-		s.memory.setInterrupted(subject, append([]string{}, earlier.Step.Clusters...))
+	if earlier := s.memory.takeUnverified(subject); earlier != nil {
+		earlier.addFound(found)
+		if earlier.isPublished(subject, found) || earlier.takePart() {
+			a.Earlier = earlier
+			s.finish(ctx, earlier, a.Snapshot.Now)
+		}
 	}
 	if a.Earlier != nil || len(found) > 0 {
 		return framework.AsStatus(errVerified)
@@ -76,10 +76,9 @@ func (s *Scheduler) mayBePublished(subject *framework.Subject) bool {
 	return earlier != nil && earlier.Step.Result.Unverified
 }
 
-// finish completes an attempt whose step was published although it failed. The attempts since then
-// may have reserved for other changes, or for none. A page that is still as the step knew it was
-// not written.
-func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1alpha1.PlacementDecision, now time.Time) {
+// addFound adds the found pages to the writes of the step. One that is still as the step knew it
+// was not written.
+func (a *Attempt) addFound(found map[string]*v1alpha1.PlacementDecision) {
 	known, _ := a.pagesAfter()
 	a.foundFrom = len(a.Step.Writes)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -96,16 +95,51 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1
 		}
 		a.Step.Writes = append(a.Step.Writes, write)
 	}
+}
+
+// takePart makes the published part of a step that failed its step. It returns false if none is.
+func (a *Attempt) takePart() bool {
+	after, _ := a.pagesAfter()
+	before, _ := framework.Listed(a.Snapshot.Subject.OwnPages())
+	listed, _ := framework.Listed(slices.Collect(maps.Values(after)))
+	part := a.PartOf(a.Step, before, listed)
+	if part == nil {
+		return false
+	}
+	a.Plan, a.Step, a.part = part, part.Publish, true
+	return true
+}
+
+// finish completes an attempt whose step, or a part of it, was published although it failed. The
+// attempts since then may have reserved for other changes, or for none.
+func (s *Scheduler) finish(ctx context.Context, a *Attempt, now time.Time) {
 	a.Err = nil
 	reserved := a.Step
 	if a.Step.Partial {
 		reserved = a.Change.Proposal
+		s.memory.setReserved(a.Snapshot.Subject, true)
 	}
 	if panicked := plan.Reserve(ctx, a.Profile, a.State, reserved, true); panicked != nil {
 		a.panics = append(a.panics, panicked)
 	}
 	s.postBind(ctx, a, now)
 	s.setPublished(a, a.published())
+}
+
+// publishPart completes the part of a step that was published before one of its writes failed, as
+// Earlier. It returns false if there is none, or pages could not be read.
+func (s *Scheduler) publishPart(ctx context.Context, a *Attempt) bool {
+	part := *a
+	part.foundFrom, part.Err, part.panics = len(a.Step.Writes), nil, nil
+	if a.Step.Result.Unverified || !part.takePart() {
+		return false
+	}
+	a.Earlier = &part
+	s.memory.setReserved(a.Snapshot.Subject, true)
+	s.postBind(ctx, &part, a.Snapshot.Now)
+	s.setPublished(a, part.published())
+	a.claim = part.claim
+	return true
 }
 
 // FoundWrites returns the writes of the step whose responses were lost.

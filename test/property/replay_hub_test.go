@@ -159,6 +159,9 @@ func (h *replayHub) attempt(t *rapid.T) {
 	if h.copier.copied != nil {
 		h.recorded = append(h.recorded, recordedAttempt{h.copier.copied, outcomeOf(a), failed})
 	}
+	if a.Earlier != nil {
+		h.writeRecords(a.Earlier)
+	}
 	if !failed {
 		h.report(a)
 	}
@@ -225,9 +228,10 @@ func (h *replayHub) report(a *scheduler.Attempt) {
 	h.store(pl)
 }
 
-var errHub = errors.New("the hub refuses")
-
 var pageResource = schema.GroupResource{Group: v1alpha1.GroupName, Resource: "placementdecisions"}
+
+// errHub is an answer: no request that got it is carried out later.
+var errHub = apierrors.NewForbidden(pageResource, "", errors.New("the hub refuses"))
 
 // Read implements framework.PageClient, as the methods below do.
 func (h *replayHub) Read(_ context.Context, namespace, name string) (*v1alpha1.PlacementDecision, error) {

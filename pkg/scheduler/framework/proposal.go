@@ -72,8 +72,7 @@ const (
 	ForcedRemoval Kind = "ForcedRemoval"
 	// RevokedRemoval: only clusters are removed whose sets are no longer bound to the namespace.
 	RevokedRemoval Kind = "RevokedRemoval"
-	// Republication: the last published decision is published again or, after an interrupted step,
-	// what that keeps. scoreRateLimit does not apply.
+	// Republication: the last published decision is published again. scoreRateLimit does not apply.
 	Republication Kind = "Republication"
 )
 

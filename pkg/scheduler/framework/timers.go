@@ -32,9 +32,6 @@ type Timers struct {
 	Unchanged time.Time `json:"unchanged,omitzero"`
 	// LastStep is when the last step of a change was published.
 	LastStep time.Time `json:"lastStep,omitzero"`
-	// Interrupted are the clusters of the last step while the pages show only a part of it, because
-	// not all its writes succeeded; else nil.
-	Interrupted []string `json:"interrupted,omitzero"`
 	// Unrecorded are the clusters that were added by changes without a record yet, and UnrecordedAt
 	// is when the last of them was published. They are set only for the attempt that begins
 	// ReadySince.

@@ -122,7 +122,7 @@ func (a *planner) moveOnly(removed []string, revoked bool, stability framework.S
 	plan := *a.Plan
 	plan.Decision = a.WithDeadline(deadline)
 	alone := &planner{Plan: &plan, in: a.in, edits: a.edits}
-	p := a.lastWithout(removed, a.arrived()...)
+	p := a.lastWithout(removed)
 	if revoked {
 		p.Kind = framework.RevokedRemoval
 	}
@@ -218,7 +218,7 @@ func (a *planner) withoutRecords() *framework.Proposal {
 	switch {
 	case a.Publication() == Republished:
 		return a.Publish
-	case a.Publish == nil || last == nil || a.Timers.Interrupted != nil:
+	case a.Publish == nil || last == nil:
 		return nil
 	}
 	var forced []string

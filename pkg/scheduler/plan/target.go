@@ -358,16 +358,16 @@ func (a *planner) describeLeaving(names []string) []framework.Leaving {
 	return all
 }
 
-// lastWithout proposes the last published decision without some of its clusters, and with those
-// that pages list already. It keeps the published scores.
-func (a *planner) lastWithout(without []string, arrived ...string) *framework.Proposal {
+// lastWithout proposes the last published decision without some of its clusters. It keeps the
+// published scores.
+func (a *planner) lastWithout(without []string) *framework.Proposal {
 	last := a.Snapshot.Subject.Last
 	if last == nil {
 		last = &framework.Published{Digest: emptyDigest}
 	}
-	names := changes.Sorted(slices.Concat(changes.Minus(last.Names, without), arrived))
+	names := changes.Minus(last.Names, without)
 	p := &framework.Proposal{
-		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Added: arrived, Removed: without, Kind: framework.ForcedRemoval,
+		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Kind: framework.ForcedRemoval,
 		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.SelectedCluster, 0, len(names)),
 	}
 	if len(without) == 0 {
@@ -402,47 +402,20 @@ func clusterOf(snapshot *framework.Snapshot, name string) *framework.Cluster {
 	return framework.NewCluster(&v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, -1)
 }
 
-// arrived returns the clusters that an interrupted step has added, sorted: no attempt that makes
-// only a part of a change takes them back.
-func (a *planner) arrived() []string {
-	listed, _ := framework.Listed(a.Snapshot.Subject.OwnPages())
-	return slices.DeleteFunc(changes.Minus(inBothLists(listed, a.Timers.Interrupted), a.Snapshot.Subject.LastNames()), func(name string) bool {
-		c := a.Snapshot.Cluster(name)
-		return c == nil || !a.Snapshot.IsUsable(c)
-	})
-}
-
 // republish publishes the last published decision again if its pages were edited or deleted
 // externally, and, while a change is pending, if its groups may be out of date. If nothing was
-// published yet, it publishes an empty page. An attempt that fails or waits does not undo a part of
-// a step: it restores what that keeps.
+// published yet, it publishes an empty page.
 func (a *planner) republish() {
 	subject := a.Snapshot.Subject
 	last := subject.Last
 	switch {
 	case last == nil && HadClusters(subject.Placement):
-	case a.Timers.Interrupted != nil && (a.Outcome == Failed || a.Outcome == Held || a.Outcome == Waiting || a.undecidedForNow()):
-		a.restorePart()
 	case last != nil && !last.Damaged(subject) && !a.regroups():
 	default:
 		if a.Publish = a.lastWithout(nil); a.Progress != nil {
 			a.Publish.Leaves = a.Change.Removed
 		}
 	}
-}
-
-// restorePart publishes again the clusters that an interrupted step keeps, if another client took
-// them from the pages.
-func (a *planner) restorePart() {
-	last, arrived := a.Snapshot.Subject.LastNames(), a.arrived()
-	listed, _ := framework.Listed(a.Snapshot.Subject.OwnPages())
-	kept := inBothLists(last, a.Timers.Interrupted)
-	if len(changes.Minus(kept, listed)) == 0 {
-		return
-	}
-	left := changes.Minus(last, changes.Sorted(slices.Concat(kept, listed)))
-	a.Publish = a.lastWithout(left, arrived...)
-	a.Publish.Kind, a.Publish.Added, a.Publish.Removed = framework.Republication, nil, nil
 }
 
 // regroups reports whether the pages may need other groups than they have, because the Placement's

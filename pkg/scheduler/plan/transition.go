@@ -443,10 +443,10 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 }
 
 // bounded is a step without clusters that the change does not add or remove, and with the removals
-// that cannot wait, and the additions that have begun, whatever plugins say.
+// that cannot wait, whatever plugins say.
 func (a *planner) bounded(t *framework.Transition) *framework.Transition {
 	step := *t
-	step.Added = inBothLists(a.Change.Added, changes.Sorted(slices.Concat(t.Added, a.arrived())))
+	step.Added = inBothLists(a.Change.Added, changes.Sorted(t.Added))
 	step.Removed = inBothLists(a.Change.Removed, changes.Sorted(slices.Concat(t.Removed, a.forcedRemovals())))
 	return &step
 }
