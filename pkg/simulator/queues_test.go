@@ -127,6 +127,33 @@ partitions:
 	}
 }
 
+// TestQuotaOfHeldChange: the clusters that a held change adds use the quota, also while its Placement
+// is invalid, or decided later.
+func TestQuotaOfHeldChange(t *testing.T) {
+	const queues = `
+partitions:
+- name: default
+  queues: [{name: a, resources: {max: {clusters: 2}}}]
+  placementrules: [{name: fixed, value: root.a}]
+`
+	for _, invalid := range []bool{false, true} {
+		p2 := fixture.Placement("ns1", "p2").Number(2).Obj()
+		if invalid {
+			p2.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: "7"}
+		}
+		record := changes.NewRecord(p2, 0, 1, changes.NewChange(nil, []string{"c1", "c2"}))
+		record.Status.Phase = berthv1alpha1.PhaseHeld
+		o := Objects{
+			fixture.Set("s"), fixture.Binding("ns1", "s"), fixture.Cluster("c1").Set("s").Obj(), fixture.Cluster("c2").Set("s").Obj(),
+			fixture.Placement("ns1", "p1").Number(1).Obj(), p2, record, fixture.ApprovalPolicy("ns1", "held", "p2"),
+			other("ConfigMap", "berth-system", "yunikorn-configs", map[string]any{"data": map[string]any{"queues.yaml": queues}}),
+		}
+		if text := string(decideAll(t, o)); !strings.Contains(text, "by quota: root.a clusters 2 (2 used by others, in this namespace by p2 2)") {
+			t.Errorf("invalid %t: %s", invalid, text)
+		}
+	}
+}
+
 func TestReportWithoutQueuesDoesNotMentionThem(t *testing.T) {
 	plain := decideAll(t, fleetOfTwo())
 	o := fleetOfTwo()

@@ -69,7 +69,25 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}, nil
+	s := &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}
+	if !o.Alone {
+		s.reserveOpenChanges(ctx)
+	}
+	return s, nil
+}
+
+// reserveOpenChanges reserves for open changes, as the controller does at its start, until their
+// Placements are decided.
+func (s *Simulator) reserveOpenChanges(ctx context.Context) {
+	s.scheduler.StoreClaim = s.inventory.StoreClaim
+	s.scheduler.StoreQuota = func(subject *framework.Subject, clusters int) { s.queues.SetClusters(subject.Key(), clusters) }
+	s.scheduler.ReserveOpenChanges(ctx, s.inventory.OpenChanges(), func(key types.NamespacedName) *framework.Snapshot {
+		t, err := s.Take(key)
+		if err != nil {
+			return nil
+		}
+		return t.snapshot
+	})
 }
 
 // newEngine returns an engine that only decides.
