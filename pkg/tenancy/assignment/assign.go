@@ -63,7 +63,7 @@ func (a *Assignments) keepsQueue(s *placement) bool {
 	if s.app == nil {
 		return false
 	}
-	if err != nil || !a.unchanged(s, s.annotation, who) || !a.maySubmit(s, who) {
+	if err != nil || s.lostPlace || !a.unchanged(s, s.annotation, who) || !a.maySubmit(s, who) {
 		if !s.admitted && s.app.Clusters == 0 { // it has no published clusters
 			a.removeMember(s)
 		}
@@ -139,7 +139,7 @@ func (a *Assignments) restore(s *placement, who identity.Identity) {
 	if !s.confirmed && a.config.Tree.Queue(r.Configured) == nil {
 		r.Configured = "" // Only the unconfirmed annotation says that it was configured.
 	}
-	s.annotation, s.before = r, r.Queue
+	s.annotation, s.before, s.lostPlace = r, r.Queue, s.Waits
 	if !a.maySubmit(s, who) {
 		s.restored = s.retry.IsZero() // Else the groups of the submitter are not known yet.
 		return
@@ -223,7 +223,7 @@ func (a *Assignments) assign(s *placement) (left bool) {
 		s.admission, s.admitted = admission, app != nil
 		switch {
 		case app != nil:
-			s.app, s.annotation, s.confirmed, s.unauthorized = app, r, true, false
+			s.app, s.annotation, s.confirmed, s.unauthorized, s.lostPlace = app, r, true, false, false
 		case admission.Rejected || published == 0:
 			s.app = nil
 		}
@@ -267,7 +267,7 @@ func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Applica
 		return nil, annotation{}, admission
 	}
 	// A Placement that is in this queue already takes no other place in it.
-	stays := s.app != nil && s.app.Queue == placed.Queue && s.app.User == request.User && slices.Equal(s.app.Groups, request.Groups)
+	stays := s.app != nil && !s.lostPlace && s.app.Queue == placed.Queue && s.app.User == request.User && slices.Equal(s.app.Groups, request.Groups)
 	if free := a.config.Tree.Remaining(a.members, placed.Queue, request.User, request.Groups); !stays && free.Applications < 1 {
 		return nil, annotation{}, Admission{Reason: ReasonQuotaExceeded, Limit: -1,
 			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsUsed(a.members, s.Namespace, s.Name)))}

@@ -124,8 +124,10 @@ type placement struct {
 	// unauthorized is true if the submitter may not submit to the queue of the annotation.
 	unauthorized bool
 	// restored is true if the queue that an earlier process published was read; before is its name.
-	restored  bool
-	before    string
+	restored bool
+	before   string
+	// lostPlace is true for one that waited then: it had left that queue, also if it now waits for it.
+	lostPlace bool
 	admission Admission // why it is not admitted
 	room      int64     // the clusters that quotas left for it when it was admitted last
 	retry     time.Time // when to check it again although no input changed

@@ -321,6 +321,32 @@ func TestWaitingSurvivesARestart(t *testing.T) {
 	}
 }
 
+// TestMoveThatWasNotPublishedSurvivesARestart: so does one with clusters, whose pages still name the
+// queue, because nothing could be published in the other one.
+func TestMoveThatWasNotPublishedSurvivesARestart(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: b}]"))
+	d.add("p", "ann", "root.a", 1)
+	p := d.placements["p"]
+	p.Labels["queue"] = "root.b"
+	d.submit(p)
+	delete(d.affected, "p")
+	if v := d.admission.Admit(p.Key, 1); !v.Admitted {
+		t.Fatal(v)
+	}
+	d.add("next", "ann", "root.a", 1)
+	d.edit("p", labelled("queue", "root.a"))
+	for range 2 {
+		if got := d.state(); got["p"] != "QuotaExceeded root.a 1" || got["next"] != "Placed root.a 1" {
+			t.Error(got)
+		}
+		d.restart(rand.New(rand.NewPCG(1, 1)))
+	}
+	d.remove("next")
+	if got := d.state()["p"]; got != "Placed root.a 1" {
+		t.Error(got)
+	}
+}
+
 // TestEditWithinAFullQueue: a Placement that asks for the queue in which it is stays there, also if
 // the quota was lowered below what the queue holds.
 func TestEditWithinAFullQueue(t *testing.T) {
