@@ -147,11 +147,22 @@ func TestWorld(t *testing.T) {
 
 const sumPrefix = "sum of worlds: "
 
+// found are seeds that broke a law, and belong to the worlds from the first seed on: the status after
+// an interrupted step, and, in simulations, the quota of held changes and of a move that was not
+// published.
+var found = []uint64{9410, 8176, 5449}
+
 // runSeeds runs the worlds of this process.
 func runSeeds(t *testing.T, sum *worlds) {
 	length := time.Duration(*hours * float64(time.Hour))
+	var all []uint64
 	for i := range *seeds {
-		seed := *first + uint64(i*max(1, *every))
+		all = append(all, *first+uint64(i*max(1, *every)))
+	}
+	if *first == 1 && !*turns {
+		all = append(all, found...)
+	}
+	for _, seed := range all {
 		if *turns {
 			trace = func(line string) { fmt.Println(line) }
 		}
