@@ -47,8 +47,7 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	return errors.Join(recordsFailed, statusFailed, r.writeSelectionStatuses(ctx, attempt))
 }
 
-// queueReport queues the events and records that the attempt owes, and those of an earlier attempt
-// whose response was lost.
+// queueReport queues the events and records that the attempt owes, and those of Earlier.
 func (r *PlacementReconciler) queueReport(ctx context.Context, attempt *scheduler.Attempt) {
 	pl := attempt.Snapshot.Subject.Placement
 	if attempt.Step != nil {
@@ -177,8 +176,8 @@ func (r *PlacementReconciler) sendStatusRefused(ctx context.Context, pl *v1alpha
 }
 
 // statusOf returns the status. It describes the published decision, as long as that is known: an
-// attempt that publishes nothing after a step that was interrupted, or beside edited pages, keeps
-// the counts.
+// attempt that publishes nothing after a step that failed, or beside edited pages, keeps the
+// counts.
 func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.PlacementStatus {
 	published, subject := attempt.Step, attempt.Snapshot.Subject
 	status := subject.Placement.Status.DeepCopy()

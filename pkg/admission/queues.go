@@ -132,10 +132,14 @@ func (q *Queues) Namespace(name string, annotations map[string]string) {
 // Update stores a Placement that was created or changed.
 func (q *Queues) Update(pl *v1alpha1.Placement) {
 	admitted := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted)
+	waits := ""
+	if admitted != nil && admitted.Status == metav1.ConditionFalse && assignment.WithoutQueue(admitted.Reason) {
+		waits = cmp.Or(admitted.Message, admitted.Reason)
+	}
 	q.assignments.Submit(assignment.Submission{
 		Key: assignment.Key{Namespace: pl.Namespace, Name: pl.Name}, Created: pl.CreationTimestamp.Time,
 		Annotations: pl.Annotations, Labels: pl.Labels,
-		Waits: admitted != nil && admitted.Status == metav1.ConditionFalse && assignment.WithoutQueue(admitted.Reason),
+		Waits: waits,
 	})
 }
 

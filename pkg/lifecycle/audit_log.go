@@ -23,8 +23,8 @@ const maxLogged = 10
 // (the cause), by (the user in the annotation of the Placement, which only the admission webhooks
 // make reliable) and approved (true if a user approved the change).
 //
-// A crash can lose a line: the line is written after publication. Writes of an attempt that failed
-// later are not in the next attempt's line.
+// A crash can lose a line: the line is written after publication. What an attempt published before
+// it failed has a line of its own.
 type AuditLog struct{}
 
 // Name implements framework.Plugin.

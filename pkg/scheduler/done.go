@@ -39,6 +39,10 @@ func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 		return 0, changes.Change{}, false
 	}
 	change = a.withRemovals(a.ChangeOf(a.Step))
+	if last := a.Snapshot.Subject.Last; a.part && a.Step.Partial && last != nil {
+		// Not all is published that was decided for the new generation.
+		change.Generation, change.Profile = cmp.Or(change.PublishedGeneration, change.Generation), cmp.Or(last.Profile, change.Profile)
+	}
 	return a.Step.Revision, change, true
 }
 

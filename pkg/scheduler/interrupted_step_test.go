@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
@@ -14,15 +16,23 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// interruptedStep is interruptedStepWith a change that has no record yet.
+// interruptedStep is a desk of 250 clusters whose change adds x, y and z, and has written only the
+// first of its pages.
 func interruptedStep(t *testing.T) (d *desk, pool func(value string, names ...string)) {
 	t.Helper()
-	return interruptedStepWith(t, false)
+	d, pool = deskOf250(t)
+	pool("out", "c000", "c120", "c220")
+	pool("in", "x", "y", "z")
+	d.interruptAfter(1)
+	if !listsAny(d, "x", "y", "z") {
+		t.Fatal("nothing came")
+	}
+	return d, pool
 }
 
-// interruptedStepWith is a desk of 250 clusters whose change adds x, y and z, and has written only
-// the first of its pages. If it has a record, it was held before.
-func interruptedStepWith(t *testing.T, hasRecord bool) (d *desk, pool func(value string, names ...string)) {
+// deskOf250 is a desk whose Placement has 250 clusters, on three pages. pool lets clusters qualify,
+// or not.
+func deskOf250(t *testing.T) (d *desk, pool func(value string, names ...string)) {
 	t.Helper()
 	var names []string
 	for i := range 250 {
@@ -39,26 +49,22 @@ func interruptedStepWith(t *testing.T, hasRecord bool) (d *desk, pool func(value
 	}
 	pool("in", names...)
 	d.attemptUntilStable()
-	pool("out", "c000", "c120", "c220")
-	pool("in", "x", "y", "z")
-	if hasRecord {
-		d.y.answer = holds
-		d.attemptUntilStable()
-		d.y.answer = nil
-	}
+	return d, pool
+}
+
+// interruptAfter makes an attempt whose writes are refused after the first ones. It reports whether
+// any was.
+func (d *desk) interruptAfter(most int) bool {
 	writes := 0
 	d.pages.refuse = func(string) error {
-		if writes++; writes > 1 {
+		if writes++; writes > most {
 			return errRefused
 		}
 		return nil
 	}
 	_, _ = d.try()
 	d.pages.refuse = nil
-	if !listsAny(d, "x", "y", "z") {
-		t.Fatal("nothing came")
-	}
-	return d, pool
+	return writes > most
 }
 
 // TestInterruptedStepStays: an attempt that decides nothing for now does not undo what an
@@ -99,34 +105,75 @@ func TestInterruptedStepStays(t *testing.T) {
 }
 
 // TestInterruptedStepIsPublished: what an interrupted step has published is the published decision,
-// which the next change begins from, and its record says what came and left.
+// from which the next change begins, and its record says what came and left.
 func TestInterruptedStepIsPublished(t *testing.T) {
-	for _, hasRecord := range []bool{false, true} {
-		d, pool := interruptedStepWith(t, hasRecord)
-		listed, _ := framework.Listed(d.snapshot().Subject.OwnPages())
-		last := d.snapshot().Subject.Last
-		if !slices.Equal(last.Names, listed) || last.Digest != framework.DigestOf(listed) {
-			t.Fatalf("record %t: published are %d clusters, on the pages %d", hasRecord, len(last.Names), len(listed))
-		}
-		records := changes.History(d.snapshot().Subject.Records)
-		record := records[len(records)-1]
-		published, progresses := record.Status.Phase == berthv1alpha1.PhasePublished, record.Status.Phase == berthv1alpha1.PhaseProgressing
-		if hasRecord != progresses || hasRecord == published {
-			t.Errorf("record %t: the phase is %s", hasRecord, record.Status.Phase)
-		}
-		if published && record.Spec.To != last.Digest {
-			t.Errorf("the record leads to %s, not to %s", record.Spec.To, last.Digest)
-		}
-		// Another change is held: nothing comes back, and nothing else leaves.
-		d.y.answer = holds
-		pool("out", "x", "y", "z")
-		pool("in", "c000", "c120", "c220")
-		for range 3 {
-			a, _ := d.try()
-			if now, _ := framework.Listed(d.snapshot().Subject.OwnPages()); !slices.Equal(now, listed) || !slices.Equal(a.Snapshot.Subject.LastNames(), listed) || !a.ListsLast() {
-				t.Errorf("record %t: while the next change is held, the pages list %d clusters instead of %d (known: %t)", hasRecord, len(now), len(listed), a.ListsLast())
+	longer := func(d *desk) {
+		d.edit(func(pl *v1alpha1.Placement) {
+			pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromInt32(200)
+		})
+	}
+	damage := func(d *desk) {
+		d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool {
+			page.Status.Decisions = slices.DeleteFunc(page.Status.Decisions, func(c v1alpha1.ClusterDecision) bool { return c.ClusterName == "c005" })
+			return true
+		})
+	}
+	for name, before := range map[string]func(d *desk){"as published": func(*desk) {}, "other groups": longer, "edited pages": damage} {
+		for i := range 8 {
+			hasRecord, answer, come := i&1 > 0, []*framework.Status{holds, awaits}[i>>1&1], [][]string{{"a001"}, {"a001", "x", "z"}}[i>>2]
+			for n := 1; ; n++ {
+				d, pool := deskOf250(t)
+				pool("out", "c000", "c120", "c220")
+				pool("in", come...)
+				if hasRecord {
+					d.y.answer = holds
+					d.attemptUntilStable()
+					d.y.answer = nil
+				}
+				before(d)
+				whole := d.snapshot().Subject.Last.Digest
+				if !d.interruptAfter(n) {
+					break
+				}
+				d.y.answer = answer
+				checkInterrupted(t, fmt.Sprintf("%s, record %t, %d come, then %s, %d writes", name, hasRecord, len(come), answer.Code(), n), d, whole, come)
 			}
 		}
+	}
+}
+
+// checkInterrupted has the change after an interrupted step wait: the pages list what is published,
+// and the records lead to it. Then the change is completed.
+func checkInterrupted(t *testing.T, name string, d *desk, before string, come []string) {
+	t.Helper()
+	for range 3 {
+		_, _ = d.try()
+	}
+	subject := d.snapshot().Subject
+	listed, _ := framework.Listed(subject.OwnPages())
+	last, records := subject.Last, changes.History(subject.Records)
+	if !slices.Equal(last.Names, listed) || last.Damaged(subject) {
+		t.Errorf("%s: published are %d clusters, on the pages %d; damaged: %t", name, len(last.Names), len(listed), last.Damaged(subject))
+	}
+	if published := records.Newest(berthv1alpha1.PhasePublished); last.Digest != before && records.Newest(berthv1alpha1.PhaseProgressing) == nil &&
+		(published == nil || published.Spec.To != last.Digest) && records.Newest(berthv1alpha1.PhaseSuperseded) == nil {
+		t.Errorf("%s: no record leads to what is published", name)
+	}
+	edited := subject.Edited()
+	if d.restart(); d.snapshot().Subject.Edited() != edited {
+		t.Errorf("%s: after a restart, the spec was edited since: %t, before: %t", name, !edited, edited)
+	}
+	d.y.answer = nil
+	d.attemptUntilStable()
+	if listsAny(d, "c000", "c120", "c220") || len(d.snapshot().Subject.LastNames()) != 247+len(come) || !listsAny(d, "c005") {
+		t.Errorf("%s: the change is not complete", name)
+	}
+	subject = d.snapshot().Subject
+	if open := changes.History(subject.Records).Open(); open != nil {
+		t.Errorf("%s: record %s stays %s", name, open.Name, open.Status.Phase)
+	}
+	if subject.Edited() {
+		t.Errorf("%s: the edit is not published", name)
 	}
 }
 
@@ -292,30 +339,17 @@ func TestEmptiedPageIsRestoredAfterAnInterruptedStep(t *testing.T) {
 // BlastRadius.
 func TestInterruptedRemovalsCountOnce(t *testing.T) {
 	for _, hasRecord := range []bool{false, true} {
-		var names []string
-		for i := range 250 {
-			names = append(names, fmt.Sprintf("c%03d", i))
-		}
-		d := newDesk(t, ask().Predicate(fixture.MatchLabel("tier", "gold")), names...)
+		d, pool := deskOf250(t)
 		d.arguments = map[string]string{"BlastRadius": `{"fleetMaxRemoved": 3, "window": "1h", "settle": "0s"}`}
 		d.restart()
-		d.tier("gold", names...)
 		d.attemptUntilStable()
-		d.tier("silver", "c000", "c120", "c220")
+		pool("out", "c000", "c120", "c220")
 		if hasRecord {
 			d.y.answer = holds
 			d.attemptUntilStable()
 			d.y.answer = nil
 		}
-		writes := 0
-		d.pages.refuse = func(string) error {
-			if writes++; writes > 1 {
-				return errRefused
-			}
-			return nil
-		}
-		_, _ = d.try()
-		d.pages.refuse = nil
+		d.interruptAfter(1)
 		if n := len(d.snapshot().Subject.LastNames()); n != 249 {
 			t.Fatalf("record %t: after the first write %d clusters are published", hasRecord, n)
 		}
@@ -323,9 +357,27 @@ func TestInterruptedRemovalsCountOnce(t *testing.T) {
 		if listsAny(d, "c000", "c120", "c220") {
 			t.Errorf("record %t: the rest is not removed: %s", hasRecord, d.pending())
 		}
-		d.tier("silver", "c001")
+		pool("out", "c001")
 		if a := d.attempt(); a.Outcome != plan.Held {
 			t.Errorf("record %t: the fourth removal is %s: %v", hasRecord, a.Outcome, d.scheduler.Counts())
 		}
+	}
+}
+
+// TestWholeStepIsNoPart: a step whose pages list all of its clusters is complete, also if something
+// else failed after them.
+func TestWholeStepIsNoPart(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.attemptUntilStable()
+	d.add("c2")
+	a := d.attempt()
+	if a.Step == nil || len(a.Step.Writes) == 0 {
+		t.Fatal("nothing was published")
+	}
+	if p := a.PartOf(a.Step, []string{"c1", "c2"}); p == nil || p.Publication() != plan.Whole || p.Publish.Digest != a.Step.Digest {
+		t.Errorf("the whole step is %v", p)
+	}
+	if p := a.PartOf(a.Step, []string{"c1"}); p != nil {
+		t.Errorf("nothing of it is %s", p.Publication())
 	}
 }

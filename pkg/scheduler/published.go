@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
 
-// published returns the published decision after all writes of the step succeeded; nil if it is the
-// same as before.
+// published returns the published decision after the writes of the step; nil if it is the same as
+// before.
 func (a *Attempt) published() *framework.Published {
 	subject, p := a.Snapshot.Subject, a.Step
 	before := subject.Last
@@ -54,20 +54,18 @@ func (a *Attempt) published() *framework.Published {
 }
 
 // forgetUnfinished removes the hashes of pages that the next attempt writes again after a part of a
-// step: those that were found, which another client may have edited, and all of them if a cluster
-// is on two.
+// step: those that were found, which another client may have edited, and all of them if they do not
+// list each published cluster once and no other.
 func (a *Attempt) forgetUnfinished(next *framework.Published, pages map[string]*v1alpha1.PlacementDecision) {
 	for _, w := range a.FoundWrites() {
 		delete(next.Pages, w.Page.Name)
 	}
-	on := map[string]bool{}
+	n := 0
 	for _, page := range pages {
-		for _, d := range page.Status.Decisions {
-			if on[d.ClusterName] {
-				next.Pages = nil
-			}
-			on[d.ClusterName] = true
-		}
+		n += len(page.Status.Decisions)
+	}
+	if listed, _ := framework.Listed(slices.Collect(maps.Values(pages))); n != len(next.Names) || !slices.Equal(listed, next.Names) {
+		next.Pages = nil
 	}
 }
 
@@ -87,7 +85,7 @@ func hashes(pages map[string]*v1alpha1.PlacementDecision, written map[string]boo
 // keepsPublished reports whether the step wrote nothing and equals the last published decision.
 func (a *Attempt) keepsPublished(before *framework.Published) bool {
 	pl := a.Snapshot.Subject.Placement
-	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest &&
+	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest && len(before.Pages) == len(a.Snapshot.Subject.OwnPages()) &&
 		(a.Publication() != plan.Whole || before.Generation == pl.Generation && before.Profile == decide.ProfileName(pl))
 }
 

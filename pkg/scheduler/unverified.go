@@ -39,7 +39,7 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 	}
 	if earlier := s.memory.takeUnverified(subject); earlier != nil {
 		earlier.addFound(found)
-		if earlier.isPublished(subject, found) || earlier.takePart() {
+		if earlier.isPublished(subject, found) || earlier.isLatest(subject) && earlier.takePart() {
 			a.Earlier = earlier
 			s.finish(ctx, earlier, a.Snapshot.Now)
 		}
@@ -97,12 +97,17 @@ func (a *Attempt) addFound(found map[string]*v1alpha1.PlacementDecision) {
 	}
 }
 
+// isLatest reports whether nothing was published since the attempt.
+func (a *Attempt) isLatest(subject *framework.Subject) bool {
+	last, before := subject.Last, a.Snapshot.Subject.Last
+	return last == before || last != nil && before != nil && last.Revision == before.Revision && last.Digest == before.Digest
+}
+
 // takePart makes the published part of a step that failed its step. It returns false if none is.
 func (a *Attempt) takePart() bool {
-	after, _ := a.pagesAfter()
-	before, _ := framework.Listed(a.Snapshot.Subject.OwnPages())
-	listed, _ := framework.Listed(slices.Collect(maps.Values(after)))
-	part := a.PartOf(a.Step, before, listed)
+	pages, _ := a.pagesAfter()
+	listed, _ := framework.Listed(slices.Collect(maps.Values(pages)))
+	part := a.PartOf(a.Step, listed)
 	if part == nil {
 		return false
 	}

@@ -64,6 +64,7 @@ func (s *Simulator) SetQueues(objects Objects) error {
 		return err
 	}
 	s.queues = queues
+	s.reserveOpenChanges(context.Background())
 	return nil
 }
 

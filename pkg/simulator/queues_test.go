@@ -127,8 +127,8 @@ partitions:
 	}
 }
 
-// TestQuotaOfHeldChange: the clusters that a held change adds use the quota, also while its Placement
-// is invalid, or decided later.
+// TestQuotaOfHeldChange: the clusters that a held change adds use the quota, also while its
+// Placement is invalid, or decided later.
 func TestQuotaOfHeldChange(t *testing.T) {
 	const queues = `
 partitions:

@@ -29,6 +29,8 @@ type Simulator struct {
 	queues    *admission.Queues // nil where none are configured
 	now       time.Time
 	options   Options
+	// reserved are the Placements for whose open change something is reserved.
+	reserved map[types.NamespacedName]bool
 }
 
 // Options are the settings of the controller.
@@ -69,16 +71,17 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}
-	if !o.Alone {
-		s.reserveOpenChanges(ctx)
-	}
+	s := &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o, reserved: map[types.NamespacedName]bool{}}
+	s.reserveOpenChanges(ctx)
 	return s, nil
 }
 
 // reserveOpenChanges reserves for open changes, as the controller does at its start, until their
 // Placements are decided.
 func (s *Simulator) reserveOpenChanges(ctx context.Context) {
+	if s.options.Alone {
+		return
+	}
 	s.scheduler.StoreClaim = s.inventory.StoreClaim
 	s.scheduler.StoreQuota = func(subject *framework.Subject, clusters int) { s.queues.SetClusters(subject.Key(), clusters) }
 	s.scheduler.ReserveOpenChanges(ctx, s.inventory.OpenChanges(), func(key types.NamespacedName) *framework.Snapshot {
@@ -86,6 +89,7 @@ func (s *Simulator) reserveOpenChanges(ctx context.Context) {
 		if err != nil {
 			return nil
 		}
+		s.reserved[key] = true
 		return t.snapshot
 	})
 }
@@ -270,6 +274,7 @@ func (t *Taken) decide(ctx context.Context) (*decided, error) {
 	key := subject.Key()
 	d := &decided{subject: subject, skipped: framework.WhyNotDecided(subject.Placement)}
 	if d.skipped != "" {
+		s.giveBack(subject)
 		return d, nil
 	}
 	d.Attempt = s.scheduler.Decide(ctx, t.snapshot)
@@ -285,10 +290,22 @@ func (t *Taken) decide(ctx context.Context) (*decided, error) {
 		s.queues.SetClusters(key, max(len(d.Target.Selected), len(d.Listed())))
 	}
 	switch {
-	case d.Target != nil && s.inventory.CountsClusters(key.Namespace):
+	case d.Target != nil && (s.reserved[key] || s.inventory.CountsClusters(key.Namespace)):
 		s.inventory.Claim(key, d.Target.Clusters)
 	case d.Step != nil && !hasClusters(subject):
 		s.inventory.Claim(key, d.Step.Clusters)
 	}
 	return d, nil
+}
+
+// giveBack ends what is reserved for a Placement that is not decided.
+func (s *Simulator) giveBack(subject *framework.Subject) {
+	key := subject.Key()
+	if !s.reserved[key] {
+		return
+	}
+	s.inventory.Claim(key, nil)
+	if s.queues != nil {
+		s.queues.SetClusters(key, len(subject.LastNames()))
+	}
 }

@@ -26,7 +26,6 @@ func NewWhatIf(ctx context.Context, objects Objects, edits []Edit, now time.Time
 	}
 	w := &WhatIf{}
 	for _, side := range []**Simulator{&w.Before, &w.After} {
-		// New does not look at ctx.
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

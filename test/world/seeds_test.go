@@ -147,9 +147,9 @@ func TestWorld(t *testing.T) {
 
 const sumPrefix = "sum of worlds: "
 
-// found are seeds that broke a law, and belong to the worlds from the first seed on: the status after
-// an interrupted step, and, in simulations, the quota of held changes and of a move that was not
-// published.
+// found are seeds that broke a law, and belong to the worlds from the first seed on: the status
+// after an interrupted step, and, in simulations, the quota of held changes and of a move that was
+// not published.
 var found = []uint64{9410, 8176, 5449}
 
 // runSeeds runs the worlds of this process.

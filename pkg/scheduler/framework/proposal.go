@@ -27,7 +27,8 @@ type Proposal struct {
 	Revision int64
 	// Kind says where the Proposal leads.
 	Kind Kind
-	// Partial is true for a step of a change. Another attempt follows it, also after the last step.
+	// Partial is true for a step of a change, and for what was published of one that failed.
+	// Another attempt follows it, also after the last step.
 	Partial bool
 	// KeepsReservation is true for a removal of its own while the rest of the change in progress
 	// stays reserved.

@@ -123,7 +123,7 @@ func (a *Assignments) unchanged(s *placement, r annotation, who identity.Identit
 func (a *Assignments) restore(s *placement, who identity.Identity) {
 	s.restored = true
 	_, clusters, _ := a.options.Published(s.Key)
-	if s.Waits && clusters == 0 {
+	if s.Waits != "" && clusters == 0 {
 		return
 	}
 	inRecord, onPages := a.options.Recorded(s.Key)
@@ -139,7 +139,7 @@ func (a *Assignments) restore(s *placement, who identity.Identity) {
 	if !s.confirmed && a.config.Tree.Queue(r.Configured) == nil {
 		r.Configured = "" // Only the unconfirmed annotation says that it was configured.
 	}
-	s.annotation, s.before, s.lostPlace = r, r.Queue, s.Waits
+	s.annotation, s.before, s.lostPlace = r, r.Queue, strings.HasPrefix(s.Waits, isFull(r.Queue))
 	if !a.maySubmit(s, who) {
 		s.restored = s.retry.IsZero() // Else the groups of the submitter are not known yet.
 		return
@@ -251,6 +251,9 @@ func (a *Assignments) assign(s *placement) (left bool) {
 	return left
 }
 
+// isFull is how the message of a Placement begins that waits for a place in a queue.
+func isFull(queue string) string { return fmt.Sprintf("queue %s is full: ", tenancy.Cut(queue)) }
+
 // findQueue runs the rules and checks the quotas. It returns an application and its annotation, or
 // an Admission with the reason why there is none.
 func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Application, annotation, Admission) {
@@ -270,7 +273,7 @@ func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Applica
 	stays := s.app != nil && !s.lostPlace && s.app.Queue == placed.Queue && s.app.User == request.User && slices.Equal(s.app.Groups, request.Groups)
 	if free := a.config.Tree.Remaining(a.members, placed.Queue, request.User, request.Groups); !stays && free.Applications < 1 {
 		return nil, annotation{}, Admission{Reason: ReasonQuotaExceeded, Limit: -1,
-			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsUsed(a.members, s.Namespace, s.Name)))}
+			Message: tenancy.Bound(isFull(placed.Queue) + free.ApplicationsUsed(a.members, s.Namespace, s.Name))}
 	}
 	r := annotation{Queue: placed.Queue, Rule: placed.Rule, User: bounded(request.User), Requested: bounded(request.Queue)}
 	r.Configured = a.configured(r)

@@ -40,8 +40,8 @@ type Submission struct {
 	Key
 	Created             time.Time
 	Annotations, Labels map[string]string
-	// Waits is true if its condition QueueAdmitted says that it got no queue.
-	Waits bool
+	// Waits is the message of its condition QueueAdmitted if that says that it got no queue.
+	Waits string
 }
 
 // WithoutQueue is true if an Admission that is not admitted has a reason for which a Placement
@@ -126,7 +126,7 @@ type placement struct {
 	// restored is true if the queue that an earlier process published was read; before is its name.
 	restored bool
 	before   string
-	// lostPlace is true for one that waited then: it had left that queue, also if it now waits for it.
+	// lostPlace is true if it waited for that queue then: it had left it.
 	lostPlace bool
 	admission Admission // why it is not admitted
 	room      int64     // the clusters that quotas left for it when it was admitted last

@@ -33,7 +33,7 @@ type testQueues struct {
 	// recorded is what the changes of Placements recorded of their queues.
 	recorded map[string]string
 	// waits is what their statuses say.
-	waits map[string]bool
+	waits map[string]string
 	// published is what this controller published of their queues.
 	published  map[string]string
 	affected   map[string]bool
@@ -51,7 +51,7 @@ type page struct {
 }
 
 func newTestQueues(config string) *testQueues {
-	d := &testQueues{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}, waits: map[string]bool{}}
+	d := &testQueues{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}, waits: map[string]string{}}
 	d.startController()
 	_ = d.configure(config)
 	return d
@@ -177,7 +177,9 @@ func (d *testQueues) decideAffected() {
 func (d *testQueues) decide(p *placement) {
 	v := d.admission.Admit(p.Key, p.wanted)
 	d.admissions[p.Name] = v
-	d.waits[p.Name] = !v.Admitted && assignment.WithoutQueue(v.Reason)
+	if d.waits[p.Name] = ""; !v.Admitted && assignment.WithoutQueue(v.Reason) {
+		d.waits[p.Name] = v.Message
+	}
 	if v.Admitted {
 		d.recorded[p.Name] = v.Annotation
 	}

@@ -321,8 +321,8 @@ func TestWaitingSurvivesARestart(t *testing.T) {
 	}
 }
 
-// TestMoveThatWasNotPublishedSurvivesARestart: so does one with clusters, whose pages still name the
-// queue, because nothing could be published in the other one.
+// TestMoveThatWasNotPublishedSurvivesARestart: so does one with clusters, whose pages still name
+// the queue, because nothing could be published in the other one.
 func TestMoveThatWasNotPublishedSurvivesARestart(t *testing.T) {
 	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: b}]"))
 	d.add("p", "ann", "root.a", 1)
