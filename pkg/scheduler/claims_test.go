@@ -16,10 +16,10 @@ import (
 // "-" is nothing.
 func TestClaims(t *testing.T) {
 	for name, tc := range map[string]struct {
-		queue            *framework.QueueAdmission
-		selected, writes int
-		partial, beside  bool
-		want             []string
+		queue           *framework.QueueAdmission
+		selected        int
+		partial, beside bool
+		want            []string
 	}{
 		"no queues":                  {selected: 2, want: []string{"[a]", "[]", "-"}},
 		"more selected than listed":  {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, want: []string{"[a] 3", "[] 1", "-"}},
@@ -27,7 +27,6 @@ func TestClaims(t *testing.T) {
 		"a step of a larger change":  {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, partial: true, want: []string{"[a] 3", "[] 1", "-"}},
 		"a step of a smaller change": {queue: &framework.QueueAdmission{Listed: 4}, selected: 3, partial: true, want: []string{"[a] 4", "[]", "-"}},
 		"a removal of its own":       {queue: &framework.QueueAdmission{Listed: 4}, selected: 3, beside: true, want: []string{"[a] 4", "[]", "-"}},
-		"some pages are written":     {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, writes: 1, want: []string{"[a] 3", "-", "-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			call := ""
@@ -35,8 +34,7 @@ func TestClaims(t *testing.T) {
 			s.StoreClaim = func(_ *framework.Subject, clusters []string, _ bool) { call = fmt.Sprint(clusters) }
 			s.StoreQuota = func(_ *framework.Subject, clusters int) { call = strings.TrimSpace(fmt.Sprint(call, " ", clusters)) }
 			p := &framework.Proposal{
-				Added: []string{"a"}, Selected: make([]framework.SelectedCluster, tc.selected), Writes: make([]framework.PageWrite, tc.writes),
-				Partial: tc.partial,
+				Added: []string{"a"}, Selected: make([]framework.SelectedCluster, tc.selected), Partial: tc.partial,
 			}
 			var got []string
 			store := func(next, stored plan.Claim) {
@@ -48,7 +46,7 @@ func TestClaims(t *testing.T) {
 			}
 			begun := plan.ClaimFor(p, tc.queue, true)
 			store(begun, plan.KeepClaim)
-			store(begun.Released(tc.queue, tc.writes > 0), begun)
+			store(begun.Released(tc.queue), begun)
 			store(begun.Published(tc.queue, p, tc.beside), begun)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

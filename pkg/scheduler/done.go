@@ -39,9 +39,9 @@ func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 		return 0, changes.Change{}, false
 	}
 	change = a.withRemovals(a.ChangeOf(a.Step))
-	if last := a.Snapshot.Subject.Last; a.part && a.Step.Partial && last != nil {
+	if a.part && a.Step.Partial {
 		// Not all is published that was decided for the new generation.
-		change.Generation, change.Profile = cmp.Or(change.PublishedGeneration, change.Generation), cmp.Or(last.Profile, change.Profile)
+		change.Generation, change.Profile = cmp.Or(change.PublishedGeneration, change.Generation), cmp.Or(plan.PublishedProfile(a.Snapshot.Subject), change.Profile)
 	}
 	return a.Step.Revision, change, true
 }

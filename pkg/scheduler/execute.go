@@ -94,6 +94,10 @@ func (s *Scheduler) publishWithoutRecords(ctx context.Context, a *Attempt) {
 		s.setPublished(a, a.published())
 		return
 	}
+	if s.publishPart(ctx, &alone) {
+		a.Earlier, a.claim = alone.Earlier, alone.claim
+		return
+	}
 	s.keepUnverified(&alone)
 	planned.Writes, planned.Result = forced.Writes, forced.Result
 	s.unreserveStep(ctx, a, planned)
@@ -139,7 +143,7 @@ func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt, step *framewo
 	if keeps {
 		s.memory.setReserved(a.Snapshot.Subject, true)
 	} else {
-		a.claim = a.claim.Released(a.Snapshot.Queue, len(step.Writes) > 0)
+		a.claim = a.claim.Released(a.Snapshot.Queue)
 	}
 	if unread {
 		return

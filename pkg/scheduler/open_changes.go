@@ -39,7 +39,7 @@ func (s *Scheduler) giveBack(ctx context.Context, snapshot *framework.Snapshot) 
 		_ = plan.Unreserve(ctx, before.profile, framework.NewCycleState(snapshot), &framework.Proposal{}, false)
 		s.memory.setReserved(subject, false)
 	}
-	s.storeClaim(subject, plan.KeepClaim.Released(snapshot.Queue, false), plan.KeepClaim)
+	s.storeClaim(subject, plan.KeepClaim.Released(snapshot.Queue), plan.KeepClaim)
 }
 
 // reserveAgain reserves for the open change of a Placement for which nothing is reserved, because

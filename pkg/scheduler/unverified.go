@@ -39,7 +39,7 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 	}
 	if earlier := s.memory.takeUnverified(subject); earlier != nil {
 		earlier.addFound(found)
-		if earlier.isPublished(subject, found) || earlier.isLatest(subject) && earlier.takePart() {
+		if earlier.isPublished(subject, found) || earlier.bound && earlier.isLatest(subject) && earlier.takePart() {
 			a.Earlier = earlier
 			s.finish(ctx, earlier, a.Snapshot.Now)
 		}
@@ -97,10 +97,17 @@ func (a *Attempt) addFound(found map[string]*v1alpha1.PlacementDecision) {
 	}
 }
 
-// isLatest reports whether nothing was published since the attempt.
+// isLatest reports whether nothing was published since the attempt. What the pages of a first one
+// list is taken as published.
 func (a *Attempt) isLatest(subject *framework.Subject) bool {
-	last, before := subject.Last, a.Snapshot.Subject.Last
-	return last == before || last != nil && before != nil && last.Revision == before.Revision && last.Digest == before.Digest
+	switch last, before := subject.Last, a.Snapshot.Subject.Last; {
+	case last == nil || last == before:
+		return last == before
+	case before == nil:
+		return last.FromPages && last.Revision == a.Step.Revision
+	default:
+		return last.Revision == before.Revision && last.Digest == before.Digest
+	}
 }
 
 // takePart makes the published part of a step that failed its step. It returns false if none is.

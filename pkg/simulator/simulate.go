@@ -286,6 +286,9 @@ func (t *Taken) decide(ctx context.Context) (*decided, error) {
 	if s.options.Alone {
 		return d, nil
 	}
+	if d.Target == nil && d.OpenRecord() == nil {
+		s.giveBack(subject)
+	}
 	if d.Target != nil && t.snapshot.Queue != nil {
 		s.queues.SetClusters(key, max(len(d.Target.Selected), len(d.Listed())))
 	}

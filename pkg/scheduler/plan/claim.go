@@ -35,12 +35,8 @@ func ClaimFor(p *framework.Proposal, queue *framework.QueueAdmission, permitted 
 	return c
 }
 
-// Released returns the claim after its end: of the quota, the published clusters stay. All of it
-// stays if some pages were written.
-func (c Claim) Released(queue *framework.QueueAdmission, written bool) Claim {
-	if written {
-		return c
-	}
+// Released returns the claim after its end: of the quota, the published clusters stay.
+func (c Claim) Released(queue *framework.QueueAdmission) Claim {
 	c.Clusters = []string{}
 	if queue != nil {
 		c.Quota = queue.Listed

@@ -59,7 +59,7 @@ func (a *planner) editsSince() *editState {
 func (a *planner) findEdits() *editState {
 	subject := a.Snapshot.Subject
 	pl := subject.Placement
-	published, profile := subject.PublishedGeneration(), publishedProfile(subject)
+	published, profile := subject.PublishedGeneration(), PublishedProfile(subject)
 	e := &editState{
 		edited: subject.Edited() || profile != "" && profile != decide.ProfileName(pl),
 		forced: map[string]time.Time{},
@@ -89,9 +89,9 @@ func (a *planner) findEdits() *editState {
 	return e
 }
 
-// publishedProfile returns the profile for which the published clusters were decided; empty if
+// PublishedProfile returns the profile for which the published clusters were decided; empty if
 // unknown. After a start the records say so.
-func publishedProfile(subject *framework.Subject) string {
+func PublishedProfile(subject *framework.Subject) string {
 	if last := subject.Last; last != nil && last.Profile != "" {
 		return last.Profile
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -52,7 +53,8 @@ func (p *Plan) PartOf(step *framework.Proposal, listed []string) *Plan {
 func recordPart(record *berthv1alpha1.PlacementChange, status *berthv1alpha1.PlacementChangeStatus, part *framework.Proposal, now metav1.Time) {
 	left := changes.RemainingOf(record, part.Clusters)
 	if left == nil { // The record does not list its clusters.
-		left = &berthv1alpha1.RemainingClusters{Added: status.Remaining.Added - int32(len(part.Added)), Removed: status.Remaining.Removed - int32(len(part.Removed))}
+		before := cmp.Or(status.Remaining, &berthv1alpha1.RemainingClusters{Added: record.Spec.AddedCount, Removed: record.Spec.RemovedCount})
+		left = &berthv1alpha1.RemainingClusters{Added: max(0, before.Added-int32(len(part.Added))), Removed: max(0, before.Removed-int32(len(part.Removed)))}
 	}
 	progress := Progress{Added: int(record.Spec.AddedCount), Removed: int(record.Spec.RemovedCount), LeftAdded: int(left.Added), LeftRemoved: int(left.Removed)}
 	status.Phase, status.Holds, status.LastProgressTime, status.Remaining = berthv1alpha1.PhaseProgressing, nil, &now, left

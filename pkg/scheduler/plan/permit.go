@@ -280,7 +280,7 @@ func (a *planner) reserve(ctx context.Context, m *Move) Verdict {
 // returns the first panic; the next attempt then runs Unreserve again.
 func (a *planner) unreserve(ctx context.Context, p *framework.Proposal, onlyPermitted bool) (failure *framework.Status) {
 	if !onlyPermitted {
-		a.Claim = a.Claim.Released(a.Snapshot.Queue, false)
+		a.Claim = a.Claim.Released(a.Snapshot.Queue)
 	}
 	for _, panicked := range Unreserve(ctx, a.Profile, a.State, p, onlyPermitted) {
 		a.recovered(panicked)
