@@ -2,8 +2,10 @@ package world
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"os/signal"
 	"path"
 	"strings"
@@ -70,12 +72,25 @@ func clockDeed(a *actor) {
 	a.say("the clock of replica %s is wrong by %s", name, off.Round(time.Millisecond))
 }
 
-// clock returns the clock of a replica.
+// maxReads are the most times that replicas read their clocks at one instant.
+const maxReads = 100_000
+
+// clock returns the clock of a replica. Attempts without end, one at once after the other, end the
+// process (law 10): time stands still for all others.
 func (w *world) clock(name string) func() time.Time {
 	return func() time.Time {
 		w.clocks.Lock()
 		defer w.clocks.Unlock()
-		return time.Now().Round(0).Add(w.off[name]) // Only elapsed time is monotonic.
+		now := time.Now().Round(0) // Only elapsed time is monotonic.
+		if w.reads++; !now.Equal(w.readAt) {
+			w.readAt, w.reads = now, 0
+		}
+		if w.reads > maxReads {
+			w.laws.breaks("law 10: attempts without end")
+			fmt.Printf("seed %d breaks a law:\n%s\n%s\n", w.seed, strings.Join(w.story, "\n"), strings.Join(w.laws.broken, "\n"))
+			os.Exit(1)
+		}
+		return now.Add(w.off[name])
 	}
 }
 

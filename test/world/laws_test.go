@@ -451,6 +451,10 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 		if was == berthv1alpha1.PhasePublished && is != was || was == berthv1alpha1.PhaseSuperseded && is != was {
 			l.breaks("%s becomes %s after it was %s", record.Name, is, was)
 		}
+		answered := !equality.Semantic.DeepEqual(older.Spec.Approval, record.Spec.Approval)
+		if ended := is == berthv1alpha1.PhaseExpired || is == berthv1alpha1.PhaseRejected; ended && is == was && !answered && !older.Status.CompletionTime.Equal(record.Status.CompletionTime) {
+			l.breaks("%s ended as %s at %s, and then says %s", record.Name, is, older.Status.CompletionTime, record.Status.CompletionTime)
+		}
 	}
 	l.records[record.UID] = record
 	l.onSteps(record)

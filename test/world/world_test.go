@@ -57,6 +57,10 @@ type world struct {
 	// off is by how much the clocks of replicas are wrong.
 	clocks sync.Mutex
 	off    map[string]time.Duration
+	// reads is how often they were read at readAt.
+	reads  int
+	readAt time.Time
+	seed   uint64
 	// frozen is until when each replica was frozen last.
 	frozen map[string]time.Time
 	// ended is the last time at which a replica ended, or may have.
@@ -93,7 +97,7 @@ func newWorld(seed uint64) *world {
 	if err != nil {
 		panic(err)
 	}
-	w := &world{server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, frozen: map[string]time.Time{}, faults: map[string]int{}, off: map[string]time.Duration{}, queues: seed/2%2 == 0}
+	w := &world{seed: seed, server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, frozen: map[string]time.Time{}, faults: map[string]int{}, off: map[string]time.Duration{}, queues: seed/2%2 == 0}
 	if seed%5 == 0 {
 		w.limits = limits()
 	}
