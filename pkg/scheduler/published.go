@@ -48,25 +48,9 @@ func (a *Attempt) published() *framework.Published {
 	}
 	next.Pages = hashes(pages, written, known)
 	if a.part {
-		a.forgetUnfinished(next, pages)
+		next.Pages = nil // The next attempt writes them again, and what was to be written after them.
 	}
 	return next
-}
-
-// forgetUnfinished removes the hashes of pages that the next attempt writes again after a part of a
-// step: those that were found, which another client may have edited, and all of them if they do not
-// list each published cluster once and no other.
-func (a *Attempt) forgetUnfinished(next *framework.Published, pages map[string]*v1alpha1.PlacementDecision) {
-	for _, w := range a.FoundWrites() {
-		delete(next.Pages, w.Page.Name)
-	}
-	n := 0
-	for _, page := range pages {
-		n += len(page.Status.Decisions)
-	}
-	if listed, _ := framework.Listed(slices.Collect(maps.Values(pages))); n != len(next.Names) || !slices.Equal(listed, next.Names) {
-		next.Pages = nil
-	}
 }
 
 // hashes returns the hashes of pages. Of those that were not written it takes the known ones.
