@@ -57,7 +57,7 @@ type world struct {
 	// off is by how much the clocks of replicas are wrong.
 	clocks sync.Mutex
 	off    map[string]time.Duration
-	// reads is how often they were read at readAt.
+	// reads is how often they were read in the minute that began at readAt.
 	reads  int
 	readAt time.Time
 	seed   uint64
