@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing/synctest"
 	"time"
 )
 
@@ -101,6 +102,7 @@ func (s *Schedule) Run(ctx context.Context) {
 	defer close(s.ended)
 	for {
 		time.Sleep(settle)
+		synctest.Wait() // Others may have woken at this instant, too.
 		next, wait := s.next()
 		if next != nil {
 			outcome := next.run()
