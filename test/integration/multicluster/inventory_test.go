@@ -433,6 +433,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]
 
 		By("an annotation of an administrator")
 		Expect(h.Patch(ctx, own.DeepCopy(), mark(`"fleet/blocked"`))).To(Succeed())
+		h.witness(ctx) // Clusters and profiles have different watches.
 		blocked := profile("fleet", "blocked")
 		Expect(h.Create(ctx, blocked)).To(Succeed())
 		Eventually(h.notes(ctx, blocked)).Should(ConsistOf(
