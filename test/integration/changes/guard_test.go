@@ -186,6 +186,10 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 			policy.Namespace, policy.Name, policy.Spec.Approval = ns, fmt.Sprint("policy-", i), berthv1alpha1.ApprovalRequired
 			Expect(hub.Create(ctx, policy)).To(Succeed())
 		}
+		// A controller of another spec would report the status of all.
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(hub.DeleteAllOf(ctx, &berthv1alpha1.DisruptionPolicy{}, client.InNamespace(ns))).To(Succeed())
+		})
 		pl, author := decided(ctx, ns, "web"), hub.Author(ctx, ns)
 		Expect(edit(ctx, author, pl, `{"metadata": {"labels": {"tier": null}}}`)).To(Succeed())
 		require(ctx, ns, byLabels(map[string]string{"tier": "web"}))
