@@ -97,12 +97,12 @@ func (s *Schedule) add(t *turn) {
 const settle = time.Microsecond
 
 // Run makes turns until the context ends; requests are lost then. The caller runs it in a goroutine
-// of the bubble.
+// of the bubble, in which nothing else calls synctest.Wait.
 func (s *Schedule) Run(ctx context.Context) {
 	defer close(s.ended)
 	for {
 		time.Sleep(settle)
-		synctest.Wait() // Others may have woken at this instant, too.
+		synctest.Wait() // Timers of others may end at this instant, too.
 		next, wait := s.next()
 		if next != nil {
 			outcome := next.run()
