@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs `go test` with the given flags in every module, and prints its events for gotestsum. The modules beside the main one are tested at
-# the same time, because their tests mostly wait; their events come last.
+# Runs `go test` with the given flags in every module, and prints its events for gotestsum. The suites that mostly wait, those of the other
+# modules, chaos and hub, run one after the other at the same time as the rest; their events come last.
 # Some tests run files that the cache of `go test` does not see. Those modules read BERTH_INPUTS, so that their cached results last only while
 # these files stay the same. The tests of tools always run. `make lint` runs vet on the main module, so its tests do not.
 set -euo pipefail
@@ -11,7 +11,9 @@ module() {
 	shift
 	BERTH_INPUTS="$(cat "${hub[@]}" "$@" | cksum)" go -C "$folder" test -json "${flags[@]}" ./... || failed=1
 }
-modules() {
+packages="$(go list ./...)"
+restarts='/test/integration/(chaos|hub)$' # They stop and start the hub.
+waiting() {
 	local failed=0
 	go -C tools test -json "${flags[@]}" -count 1 ./... || failed=1
 	module examples/custom-plugin
@@ -19,17 +21,18 @@ modules() {
 	module test/flux docs/consumers.md
 	module test/ocm config/crd/bases/berth.dev_selectionpolicies.yaml
 	module test/install $(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github LICENSE config charts docs tools/krew.yaml README.md)
+	go test -json "${flags[@]}" -vet=off -p 1 $(grep -E "$restarts" <<<"$packages") || failed=1
 	return $failed
 }
 flags=("$@")
 events="$(mktemp)"
 set -m
-modules >"$events" &
+waiting >"$events" &
 others=$!
 set +m
 trap 'kill -- -$others 2>/dev/null || true; rm -f "$events"' EXIT
 failed=0
-go test -json "${flags[@]}" -vet=off -p "${TEST_PARALLEL:-2}" ./... || failed=1
+go test -json "${flags[@]}" -vet=off -p "${TEST_PARALLEL:-2}" $(grep -vE "$restarts" <<<"$packages") || failed=1
 wait $others || failed=1
 cat "$events"
 exit $failed
