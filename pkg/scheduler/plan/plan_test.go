@@ -185,3 +185,32 @@ func TestNextAttemptCause(t *testing.T) {
 		})
 	}
 }
+
+// TestMeasuresReadiness: attempts follow while the time is not known since when a cluster is ready,
+// and while a policy has a readiness source.
+func TestMeasuresReadiness(t *testing.T) {
+	known, unknown := map[string]time.Time{"a": fixture.Now}, map[string]time.Time{"a": fixture.Now, "b": {}}
+	for name, tc := range map[string]struct {
+		since  map[string]time.Time
+		source bool
+		want   bool
+	}{
+		"nothing is measured":   {},
+		"all are ready":         {since: known},
+		"one is not":            {since: unknown, want: true},
+		"a source":              {source: true},
+		"a source, and all are": {since: known, source: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := planOf(decisionOn(lastOf()))
+			a.Timers.ReadySince = tc.since
+			a.Snapshot.Subject.DisruptionPolicies = []*berthv1alpha1.DisruptionPolicy{{}, {}}
+			if tc.source {
+				a.Snapshot.Subject.DisruptionPolicies[1].Spec.Readiness = &berthv1alpha1.ReadinessRequirement{}
+			}
+			if got := a.measuresReadiness(); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
