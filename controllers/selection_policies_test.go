@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +48,28 @@ func TestSelectionStatusBeforeItsWatchEvent(t *testing.T) {
 	h.succeed()
 	if diff := cmp.Diff([]string{"x"}, onHub().Status.UnknownNames); diff != "" {
 		t.Errorf("unknown names (-want +got):\n%s", diff)
+	}
+}
+
+// TestStatusOfAnEarlierSpec: an attempt that read an earlier spec of a policy says nothing of the
+// new one.
+func TestStatusOfAnEarlierSpec(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	policy := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "s", Generation: 1}, Spec: berthv1alpha1.SelectionPolicySpec{Placement: "p"}}
+	if err := h.hub.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	read := policy.DeepCopy()
+	policy.Generation = 2
+	if err := h.hub.Update(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	h.reconciler.Inventory.Update(policy.DeepCopy())
+	_, err := h.reconciler.writeSomeStatuses(t.Context(), []*berthv1alpha1.SelectionPolicy{read}, func(of *berthv1alpha1.SelectionPolicy) *berthv1alpha1.SelectionPolicyStatus {
+		return &berthv1alpha1.SelectionPolicyStatus{Conditions: []metav1.Condition{{Type: berthv1alpha1.SelectionReady, ObservedGeneration: of.Generation}}}
+	})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict", err)
 	}
 }
 

@@ -136,6 +136,27 @@ func TestReadinessAffects(t *testing.T) {
 	expect("a list after the change", false, inv.ReplaceReadiness("apps", nil, nil))
 }
 
+// TestReadinessOfUnknownPolicies: in a namespace with many policies, only an attempt finds those of
+// a Placement. Until then each list of readiness causes one.
+func TestReadinessOfUnknownPolicies(t *testing.T) {
+	const most = berthv1alpha1.MaxPoliciesPerPlacement
+	for policies, affected := range map[int]int{most: 0, most + 1: 1} {
+		inv := New(Options{})
+		inv.Update(fixture.Placement("ns", "p").Obj())
+		for number := range policies {
+			inv.Update(fixture.ApprovalPolicy("ns", fmt.Sprint("policy-", number)))
+		}
+		inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj())
+		if got := inv.ReplaceReadiness("apps", nil, nil); len(got) != affected {
+			t.Errorf("%d policies: a list affects %v", policies, got)
+		}
+		inv.Snapshot(Key{Namespace: "ns", Name: "p"}, fixture.Now, nil)
+		if got := inv.ReplaceReadiness("apps", nil, nil); len(got) > 0 {
+			t.Errorf("%d policies: a list affects %v after an attempt", policies, got)
+		}
+	}
+}
+
 // TestReadinessInputs: a list becomes inputs of few objects, each for the Placements of one
 // namespace, so that a recording can divide them.
 func TestReadinessInputs(t *testing.T) {

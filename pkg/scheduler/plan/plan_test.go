@@ -186,8 +186,8 @@ func TestNextAttemptCause(t *testing.T) {
 	}
 }
 
-// TestMeasuresReadiness: attempts follow while the time is not known since when a cluster is ready,
-// and while a policy has a readiness source.
+// TestMeasuresReadiness: attempts follow while the time is not known since when a cluster is ready
+// and, if a policy has a readiness source, while any cluster is measured.
 func TestMeasuresReadiness(t *testing.T) {
 	known, unknown := map[string]time.Time{"a": fixture.Now}, map[string]time.Time{"a": fixture.Now, "b": {}}
 	for name, tc := range map[string]struct {
