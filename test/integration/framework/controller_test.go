@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path"
@@ -99,6 +100,13 @@ func failWrites(proxy *faults.Proxy, end string, writes int64) *atomic.Int64 {
 	return left
 }
 
-// reconciles is a check for Consistently: how often controllers of this process were busy with a
-// Placement so far.
-func reconciles() float64 { return testhub.Metric("controller_runtime_reconcile_total") }
+// reconcilesNothing waits until all loops rest. An event may still be on its way when a spec sees
+// what it asks for.
+func reconcilesNothing(ctx context.Context) {
+	GinkgoHelper()
+	reconciles := func() float64 { return testhub.Metric("controller_runtime_reconcile_total") }
+	Expect(reconciles()).To(BeNumerically(">", 0))
+	Eventually(ctx, func(g Gomega) {
+		g.Consistently(reconciles).Should(Equal(reconciles()))
+	}).Should(Succeed(), "waiting costs nothing")
+}
