@@ -58,8 +58,8 @@ type arrival struct {
 // Live simulates what happens to the fleet in a time. Heartbeats arrive regularly, changes at
 // random times. Each waits until the cycles of those before it are done, as in a controller whose
 // cycles are serial. The time that events and cycles take is measured, all else takes none:
-// watches, writes of pages.
-func (f *Fleet) Live(length time.Duration, rates Rates) (*Hour, error) {
+// watches, writes of pages. It calls arrived with the time of each change.
+func (f *Fleet) Live(length time.Duration, rates Rates, arrived func(at time.Duration)) (*Hour, error) {
 	l := &living{Fleet: f}
 	h := &l.hour
 	f.OnSkipped = func(n int) { h.Skipped += n }
@@ -75,6 +75,7 @@ func (f *Fleet) Live(length time.Duration, rates Rates) (*Hour, error) {
 			}
 			h.Heartbeats, h.Beats = h.Heartbeats+1, h.Beats+h.Busy-busy
 		}
+		arrived(e.at)
 		moved, object := h.Moved, e.next(f)
 		if object == nil {
 			continue

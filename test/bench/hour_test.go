@@ -19,7 +19,7 @@ func TestLive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h, err := f.Live(30*time.Minute, Rates{Heartbeats: 6, Resources: 2, Labels: 0.2, Outages: 0.5, Edits: 1})
+	h, err := f.Live(30*time.Minute, Rates{Heartbeats: 6, Resources: 2, Labels: 0.2, Outages: 0.5, Edits: 1}, func(time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}

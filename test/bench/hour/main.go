@@ -44,7 +44,13 @@ func run(clusters, placements int, length time.Duration, rates bench.Rates) erro
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "simulating %s\n", length)
-	h, err := f.Live(length, rates)
+	said := time.Now()
+	h, err := f.Live(length, rates, func(at time.Duration) {
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
+			fmt.Fprintf(os.Stderr, "simulated: %s of %s\n", at.Round(time.Second), length)
+		}
+	})
 	if err != nil {
 		return err
 	}
