@@ -41,9 +41,11 @@ const recountDelay = time.Second
 // that each selects, and the condition Ready.
 type DisruptionPolicyReconciler struct {
 	Client client.Client
-	// Inventory knows whether readiness sources can be read.
+	// Inventory knows which policies apply, and whether readiness sources can be read.
 	Inventory *inventory.Inventory
-	Log       logr.Logger
+	// Synced is closed when the inventory has all initial lists. The loop begins then.
+	Synced <-chan struct{}
+	Log    logr.Logger
 
 	// sources receives the names of readiness sources that can be read, or not any more.
 	sources chan event.TypedGenericEvent[string]
@@ -57,6 +59,7 @@ func (r *DisruptionPolicyReconciler) SetUp(_ context.Context, mgr ctrl.Manager) 
 		For(&berthv1alpha1.DisruptionPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.Placement{}, r.policiesOfPlacement()).
 		Watches(&berthv1alpha1.DisruptionPolicy{}, r.youngerPolicies(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(afterFleet(r.Synced)).
 		WatchesRawSource(source.TypedChannel(r.sources, r.policiesOfSource())).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
@@ -208,9 +211,6 @@ func (r *DisruptionPolicyReconciler) unusable(policy *berthv1alpha1.DisruptionPo
 
 // excess returns why a policy does not apply to a Placement that it selects; empty if it does.
 func (r *DisruptionPolicyReconciler) excess(policy *berthv1alpha1.DisruptionPolicy) (reason, why string) {
-	if r.Inventory == nil {
-		return "", ""
-	}
 	placement, selecting := r.Inventory.ExcessPolicy(client.ObjectKeyFromObject(policy))
 	if placement == "" {
 		return "", ""

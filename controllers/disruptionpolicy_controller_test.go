@@ -100,7 +100,7 @@ func TestDisruptionPolicyStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.policy.Generation = 3
 			hub := newMemoryHub(t, append([]client.Object{tc.policy}, tc.placements...)...)
-			r := &DisruptionPolicyReconciler{Client: hub}
+			r := newPolicyReconciler(hub)
 			key := client.ObjectKeyFromObject(tc.policy)
 			// The second time there is nothing to write.
 			for range 2 {
@@ -120,12 +120,12 @@ func TestDisruptionPolicyStatus(t *testing.T) {
 
 func TestDisruptionPolicyReconcile(t *testing.T) {
 	key := types.NamespacedName{Namespace: "n", Name: "q"}
-	memoryhub.CheckPatchAnswers(t, newMemoryHub, key, fixture.ApprovalPolicy("n", "q"), func(c client.Client) reconcile.Reconciler { return (&DisruptionPolicyReconciler{Client: c}) })
+	memoryhub.CheckPatchAnswers(t, newMemoryHub, key, fixture.ApprovalPolicy("n", "q"), func(c client.Client) reconcile.Reconciler { return newPolicyReconciler(c) })
 	t.Run("Placements cannot be listed", func(t *testing.T) {
 		hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "q"))
 		broken := errors.New("broken")
 		hub.Lists["PlacementList"] = broken
-		result, err := (&DisruptionPolicyReconciler{Client: hub}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		result, err := newPolicyReconciler(hub).Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 		if !errors.Is(err, broken) || result != (ctrl.Result{}) || len(hub.Written) > 0 {
 			t.Errorf("got %v, error %v after %q", result, err, hub.Written)
 		}
@@ -133,7 +133,7 @@ func TestDisruptionPolicyReconcile(t *testing.T) {
 	t.Run("only the number changes", func(t *testing.T) {
 		hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "q"), labelled("n", "a", ""))
 		for want := int32(1); want <= 2; want++ {
-			if _, err := (&DisruptionPolicyReconciler{Client: hub}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			if _, err := newPolicyReconciler(hub).Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 				t.Fatal(err)
 			}
 			got := &berthv1alpha1.DisruptionPolicy{}
@@ -148,7 +148,7 @@ func TestDisruptionPolicyReconcile(t *testing.T) {
 	t.Run("only the condition changes", func(t *testing.T) {
 		policy := selecting("q", onlyNew)
 		hub := newMemoryHub(t, policy)
-		r := &DisruptionPolicyReconciler{Client: hub}
+		r := newPolicyReconciler(hub)
 		for _, generation := range []int64{1, 2} {
 			got := &berthv1alpha1.DisruptionPolicy{}
 			hub.MustGet(t, key, got)
@@ -230,7 +230,7 @@ func TestPoliciesOfPlacement(t *testing.T) {
 			logged := 0
 			ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(string, string) { logged++ }, funcr.Options{}))
 			q := &laterQueue{added: map[string]time.Duration{}}
-			tc.send(ctx, &DisruptionPolicyReconciler{Client: hub}, q)
+			tc.send(ctx, newPolicyReconciler(hub), q)
 			if diff := cmp.Diff(tc.want, q.added); diff != "" {
 				t.Errorf("queued (-want +got):\n%s", diff)
 			}
@@ -242,7 +242,7 @@ func TestPoliciesOfPlacement(t *testing.T) {
 }
 
 func TestDisruptionPolicySetUp(t *testing.T) {
-	memoryhub.CheckSetUp(t, (&DisruptionPolicyReconciler{}).SetUp)
+	memoryhub.CheckSetUp(t, newPolicyReconciler(nil).SetUp)
 	generation := func(n int64) *berthv1alpha1.DisruptionPolicy {
 		policy := fixture.ApprovalPolicy("n", "q")
 		policy.Generation = n
@@ -262,7 +262,7 @@ func TestDisruptionPolicySetUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "all"))
 				m := memoryhub.NewManager(t, hub)
-				m.Run(t, (&DisruptionPolicyReconciler{Client: hub}).SetUp)
+				m.Run(t, newPolicyReconciler(hub).SetUp)
 				m.Send(t, tc.event)
 				time.Sleep(recountDelay)
 				synctest.Wait()
@@ -270,6 +270,12 @@ func TestDisruptionPolicySetUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+func newPolicyReconciler(c client.Client) *DisruptionPolicyReconciler {
+	synced := make(chan struct{})
+	close(synced)
+	return &DisruptionPolicyReconciler{Client: c, Inventory: inventory.New(inventory.Options{}), Synced: synced}
 }
 
 // TestPolicyBeyondTheLimit: a policy that does not apply because older ones select the Placement is

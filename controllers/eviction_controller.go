@@ -53,7 +53,9 @@ type EvictionReconciler struct {
 	Client client.Client
 	// Inventory has the clusters that Berth published last.
 	Inventory *inventory.Inventory
-	Now       func() time.Time
+	// Synced is closed when the inventory has all initial lists. The loop begins then.
+	Synced <-chan struct{}
+	Now    func() time.Time
 }
 
 // SetUp adds the reconciler to a manager. The hub must serve PlacementEvictions.
@@ -68,6 +70,7 @@ func (r *EvictionReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error 
 		})).
 		Watches(&v1alpha1.Placement{}, r.ifEvicted(func(o client.Object) []string { return []string{o.GetName()} })).
 		Watches(&v1alpha1.PlacementDecision{}, r.ifEvicted(placementOfPage)).
+		WatchesRawSource(afterFleet(r.Synced)).
 		WatchesRawSource(namedSource{r.watchClock, "clock"}).
 		WatchesRawSource(namedSource{r.watchPublished, "published decisions"}).
 		WithOptions(controller.Options{SkipNameValidation: new(true), MaxConcurrentReconciles: evictionWorkers}).
@@ -178,9 +181,6 @@ func (r *EvictionReconciler) source(ctx context.Context, key types.NamespacedNam
 	pl := &v1alpha1.Placement{}
 	if err := r.Client.Get(ctx, key, pl); err != nil || !pl.DeletionTimestamp.IsZero() {
 		return evictedFrom{}, true, client.IgnoreNotFound(err)
-	}
-	if !r.Inventory.HasStarted() {
-		return evictedFrom{}, false, nil
 	}
 	subject := r.Inventory.Subject(key)
 	if subject == nil || subject.Placement.UID != pl.UID {

@@ -286,7 +286,6 @@ func TestEvictionsReadWhatBerthPublished(t *testing.T) {
 // the Placement and its pages.
 func TestEvictionsWaitForTheInventory(t *testing.T) {
 	for name, inv := range map[string]func(*inventory.Inventory){
-		"not started":       func(inv *inventory.Inventory) { inv.Update(evictedWith()) },
 		"without Placement": func(inv *inventory.Inventory) { inv.Started() },
 		"an older Placement": func(inv *inventory.Inventory) {
 			older := evictedWith()

@@ -50,9 +50,9 @@ type ExplanationReconciler struct {
 	// names and conditions, so that waiting questions need little memory.
 	Reader    client.Reader
 	Explainer *explanation.Explainer
-	// Ready reports whether the inventory has all initial lists.
-	Ready func() bool
-	Now   func() time.Time
+	// Synced is closed when the inventory has all initial lists. The loop begins then.
+	Synced <-chan struct{}
+	Now    func() time.Time
 
 	namespaces map[string]*explainedNamespace
 }
@@ -76,6 +76,7 @@ func (r *ExplanationReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("placementexplanation").
 		Watches(&berthv1alpha1.PlacementExplanation{}, handler.EnqueueRequestsFromMapFunc(byNamespace)).
+		WatchesRawSource(afterFleet(r.Synced)).
 		WatchesRawSource(namedSource{r.watchClock, "clock"}).
 		WithOptions(controller.Options{SkipNameValidation: new(true), MaxConcurrentReconciles: 1}).
 		Complete(r)
@@ -105,9 +106,6 @@ func (r *ExplanationReconciler) watchClock(ctx context.Context, queue workqueue.
 
 // Reconcile implements reconcile.Reconciler, for a namespace.
 func (r *ExplanationReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	if !r.Ready() {
-		return ctrl.Result{RequeueAfter: unknownInterval}, nil
-	}
 	var list berthv1alpha1.PlacementExplanationList
 	if err := r.Client.List(ctx, &list, client.InNamespace(request.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the PlacementExplanations of namespace %s: %w", request.Namespace, err)

@@ -43,7 +43,7 @@ func newExplainHub(t *testing.T, objects ...client.Object) *explainHub {
 	t.Helper()
 	hub := newMemoryHub(t, objects...)
 	return &explainHub{hub, &ExplanationReconciler{
-		Client: hub, Reader: hub, Explainer: newExplainer(t), Ready: func() bool { return true }, Now: func() time.Time { return fixture.Now },
+		Client: hub, Reader: hub, Explainer: newExplainer(t), Now: func() time.Time { return fixture.Now },
 	}}
 }
 
@@ -102,7 +102,6 @@ func TestReconcileExplanationAnswers(t *testing.T) {
 			placement: "nosuch", age: -time.Hour, wantAgain: time.Millisecond,
 			want: []string{`Explained False PlacementNotFound: spec.placement: there is no Placement "nosuch" in namespace ns`},
 		},
-		"before the initial lists": {placement: "p", does: func(h *explainHub) { h.Ready = func() bool { return false } }, wantAgain: unknownInterval},
 		"an unfinished cycle": {
 			placement: "p", wantAgain: time.Second,
 			does: func(h *explainHub) {

@@ -37,7 +37,7 @@ func addExplanations(ctx context.Context, mgr ctrl.Manager, placements *feed, se
 	}
 	explainer := &explanation.Explainer{Inventory: placements.inventory, Queues: placements.queues, Scheduler: engine, Now: o.Now}
 	if o.MetricsSecure {
-		handler := newDebugHandler(explainer, placements.synced.Load, o.Log.WithName("debugger"))
+		handler := newDebugHandler(explainer, func() bool { return isClosed(placements.synced) }, o.Log.WithName("debugger"))
 		if err := mgr.AddMetricsServerExtraHandler(debugPath, handler); err != nil {
 			return fmt.Errorf("serving %s: %w", debugPath, err)
 		}
@@ -47,7 +47,7 @@ func addExplanations(ctx context.Context, mgr ctrl.Manager, placements *feed, se
 		return nil
 	}
 	r := &ExplanationReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Explainer: explainer, Ready: placements.synced.Load, Now: o.Now,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Explainer: explainer, Synced: placements.synced, Now: o.Now,
 	}
 	if err := r.SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up placementexplanation: %w", err)

@@ -42,9 +42,9 @@ type feed struct {
 	// enqueue adds Placements to the controller's queue. It is nil until Start.
 	enqueue  atomic.Pointer[func([]inventory.Key)]
 	handlers []toolscache.ResourceEventHandlerRegistration
-	// synced is true when the inventory has all initial lists.
-	synced atomic.Bool
-	// onSynced is called once, just before synced becomes true and the first attempt runs.
+	// synced is closed when the inventory has all initial lists.
+	synced chan struct{}
+	// onSynced is called once, just before synced is closed and the first attempt runs.
 	onSynced func()
 	// times measures how long an event takes to reach the pages.
 	times eventTimes
@@ -204,7 +204,7 @@ func (f *feed) WaitForSync(ctx context.Context) error {
 		synced[i] = h.HasSynced
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
-		return errors.New("the fleet could not be listed in time")
+		return errNotListed
 	}
 	if f.queues != nil {
 		select {
@@ -214,15 +214,38 @@ func (f *feed) WaitForSync(ctx context.Context) error {
 		}
 	}
 	f.onSynced()
-	f.synced.Store(true)
+	close(f.synced)
 	return nil
 }
+
+var errNotListed = errors.New("the fleet could not be listed in time")
+
+// afterFleet is a source without events. A loop that reads the inventory watches the channel that
+// is closed when the inventory has all initial lists, and begins then.
+type afterFleet <-chan struct{}
+
+// Start implements source.Source.
+func (afterFleet) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource.
+func (synced afterFleet) WaitForSync(ctx context.Context) error {
+	select {
+	case <-synced:
+		return nil
+	case <-ctx.Done():
+		return errNotListed
+	}
+}
+
+func (afterFleet) String() string { return "fleet" }
 
 // warn returns what is probably a mistake in a Placement. It compares it with the fleet when that
 // is known.
 func (f *feed) warn(pl *v1alpha1.Placement) []string {
 	snapshot := &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}
-	if f.synced.Load() {
+	if isClosed(f.synced) {
 		snapshot = f.inventory.SnapshotOfNew(pl, f.clock(), nil)
 	}
 	return decide.Warnings(snapshot)

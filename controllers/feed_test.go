@@ -19,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -29,6 +31,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/tenancy/assignment"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // requestList is a work queue that keeps what was added.
@@ -64,7 +67,7 @@ func newMemoryFeed(t *testing.T) *memoryFeed {
 	f := &memoryFeed{cache: &memoryCache{FakeInformers: &informertest.FakeInformers{Scheme: scheme}}}
 	f.feed = &feed{
 		cache: f.cache, inventory: inventory.New(inventory.Options{}), held: scheduler.NewMemory(), clock: time.Now,
-		kinds: kinds.All(), onSynced: func() { f.syncs++ },
+		kinds: kinds.All(), synced: make(chan struct{}), onSynced: func() { f.syncs++ },
 	}
 	return f
 }
@@ -288,9 +291,53 @@ func TestFeedWaitsForSync(t *testing.T) {
 			if got := errorText(err); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
-			if synced := f.synced.Load(); synced != (tc.want == "") || f.syncs == 1 != synced {
+			if synced := isClosed(f.synced); synced != (tc.want == "") || f.syncs == 1 != synced {
 				t.Errorf("synced: %t, onSynced called %d times", synced, f.syncs)
 			}
+		})
+	}
+}
+
+// TestLoopsAwaitTheFleet: a loop that reads the inventory begins when that has all initial lists.
+func TestLoopsAwaitTheFleet(t *testing.T) {
+	tests := map[string]struct {
+		object client.Object
+		setUp  func(hub *memoryhub.Hub, synced <-chan struct{}) func(context.Context, ctrl.Manager) error
+		// reads is the kind that a reconciliation reads, and want what of it.
+		reads, want string
+	}{
+		"disruptionpolicy": {
+			object: fixture.ApprovalPolicy("n", "q"), reads: "DisruptionPolicy", want: "n/q",
+			setUp: func(hub *memoryhub.Hub, synced <-chan struct{}) func(context.Context, ctrl.Manager) error {
+				return (&DisruptionPolicyReconciler{Client: hub, Inventory: inventory.New(inventory.Options{}), Synced: synced}).SetUp
+			},
+		},
+		"placementeviction": {
+			object: fixture.Eviction("n", "e", "p", "c").Obj(), reads: "PlacementEvictionList", want: "n",
+			setUp: func(hub *memoryhub.Hub, synced <-chan struct{}) func(context.Context, ctrl.Manager) error {
+				return (&EvictionReconciler{Client: hub, Inventory: inventory.New(inventory.Options{}), Synced: synced, Now: time.Now}).SetUp
+			},
+		},
+		"placementexplanation": {
+			object: &berthv1alpha1.PlacementExplanation{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "e"}}, reads: "PlacementExplanationList", want: "n",
+			setUp: func(hub *memoryhub.Hub, synced <-chan struct{}) func(context.Context, ctrl.Manager) error {
+				return (&ExplanationReconciler{Client: hub, Reader: hub, Synced: synced, Now: time.Now}).SetUp
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hub, synced := newMemoryHub(t), make(chan struct{})
+				m := memoryhub.NewManager(t, hub)
+				m.Run(t, tc.setUp(hub, synced))
+				m.Send(t, memoryhub.Event{After: tc.object})
+				time.Sleep(time.Minute)
+				hub.CheckRead(t, tc.reads)
+				close(synced)
+				synctest.Wait()
+				hub.CheckRead(t, tc.reads, tc.want)
+			})
 		})
 	}
 }

@@ -17,7 +17,7 @@ func addProbes(mgr ctrl.Manager, placements *feed, o Options) error {
 		return fmt.Errorf("adding the health check: %w", err)
 	}
 	ready := map[string]healthz.Checker{"fleet": func(*http.Request) error {
-		if isClosed(mgr.Elected()) && !placements.synced.Load() {
+		if isClosed(mgr.Elected()) && !isClosed(placements.synced) {
 			return errors.New("the fleet has not been read yet")
 		}
 		return nil

@@ -43,7 +43,7 @@ func TestProbes(t *testing.T) {
 				Manager: memoryhub.Manager{Webhooks: webhook.NewServer(webhook.Options{})}, elected: make(chan struct{}),
 				health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{},
 			}
-			f, read, o := &feed{}, make(chan struct{}), Options{}
+			f, read, o := &feed{synced: make(chan struct{})}, make(chan struct{}), Options{}
 			if tc.queues {
 				f.queues, f.queuesRead = admission.NewQueues(admission.QueuesOptions{}), read
 				o.QueueConfig = types.NamespacedName{Namespace: "berth-system", Name: "queues"}
@@ -60,7 +60,9 @@ func TestProbes(t *testing.T) {
 			if tc.read {
 				close(read)
 			}
-			f.synced.Store(tc.synced)
+			if tc.synced {
+				close(f.synced)
+			}
 			got := map[string]string{}
 			for name, check := range mgr.ready {
 				got[name] = errorText(check(nil))

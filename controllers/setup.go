@@ -83,8 +83,8 @@ type Options struct {
 	CheckSkips bool
 	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
 	Workers int
-	// LoopWorkers is how many objects each other loop handles at once. Default 1. Simulated worlds
-	// have more, so that the order of their queues does not matter.
+	// LoopWorkers is how many objects a loop without a number of its own handles at once. Default 1.
+	// Simulated worlds have more, so that the order of their queues does not matter.
 	LoopWorkers int
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
@@ -168,7 +168,7 @@ func managerOptions(o Options) (ctrl.Options, error) {
 	}
 	return ctrl.Options{
 		Scheme:                        scheme,
-		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: o.LoopWorkers},
+		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: o.LoopWorkers, CacheSyncTimeout: 10 * time.Minute},
 		Logger:                        o.Log,
 		Cache:                         cached,
 		MapperProvider:                func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) { return mapperFor(cfg, c, cached) },
@@ -216,7 +216,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	// The references form a circle: the scheduler needs the profiles, their plugins need the
 	// inventory, and the inventory asks the scheduler what a Placement reads.
 	var decides *scheduler.Scheduler
-	placements := &feed{}
+	placements := &feed{synced: make(chan struct{})}
 	known.AwaitsStart = true
 	known.OnAffected = func(keys []inventory.Key) { placements.enqueueIfStarted(keys) }
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
@@ -329,11 +329,12 @@ func addOwnKinds(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, placem
 	if err != nil || !ownKinds {
 		return err
 	}
-	policies := &DisruptionPolicyReconciler{Client: mgr.GetClient(), Inventory: placements.inventory, Log: o.Log}
+	policies := &DisruptionPolicyReconciler{Client: mgr.GetClient(), Inventory: placements.inventory, Synced: placements.synced, Log: o.Log}
 	if err := policies.SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up disruptionpolicy: %w", err)
 	}
-	if err := (&EvictionReconciler{Client: mgr.GetClient(), Inventory: placements.inventory, Now: o.Now}).SetUp(ctx, mgr); err != nil {
+	evictions := &EvictionReconciler{Client: mgr.GetClient(), Inventory: placements.inventory, Synced: placements.synced, Now: o.Now}
+	if err := evictions.SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up placementeviction: %w", err)
 	}
 	watches.affected, watches.changed = placements.enqueueIfStarted, policies.sourceChanged
@@ -404,7 +405,6 @@ func addPlacementController(mgr ctrl.Manager, placements *feed, order framework.
 		WatchesRawSource(placements).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
-			CacheSyncTimeout:        10 * time.Minute,
 			NewQueue:                queue.New(order, r.Inventory.Placement, o.Workers),
 			RateLimiter:             queue.RateLimiter(),
 			// controller-runtime allows a name once in a process, but tests run several managers.

@@ -248,9 +248,6 @@ func TestPlacementControllerOptions(t *testing.T) {
 		if got := c.FieldByName("MaxConcurrentReconciles").Int(); got != int64(want) {
 			t.Errorf("%d workers, want %d", got, want)
 		}
-		if got := c.FieldByName("CacheSyncTimeout").Int(); got != int64(10*time.Minute) {
-			t.Errorf("it waits %s for the fleet", time.Duration(got))
-		}
 		if got := c.FieldByName("Name").String(); got != "placement" {
 			t.Errorf("the controller is called %q", got)
 		}

@@ -146,7 +146,6 @@ func TestReadinessOfUnknownPolicies(t *testing.T) {
 		for number := range policies {
 			inv.Update(fixture.ApprovalPolicy("ns", fmt.Sprint("policy-", number)))
 		}
-		inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj())
 		if got := inv.ReplaceReadiness("apps", nil, nil); len(got) != affected {
 			t.Errorf("%d policies: a list affects %v", policies, got)
 		}

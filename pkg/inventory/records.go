@@ -268,13 +268,6 @@ func (inv *Inventory) Started() {
 	inv.Apply(Input{Kind: InputStarted})
 }
 
-// HasStarted reports whether Started was called.
-func (inv *Inventory) HasStarted() bool {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	return inv.started
-}
-
 // setCause stores the cause of the next attempt for each affected Placement.
 func (inv *Inventory) setCause(e *event, by client.Object) {
 	if len(e.affected) == 0 {

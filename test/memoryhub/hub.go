@@ -106,6 +106,10 @@ func (h *Hub) onGet(ctx context.Context, store client.WithWatch, key client.Obje
 }
 
 func (h *Hub) onList(ctx context.Context, store client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	wanted := (&client.ListOptions{}).ApplyOptions(options)
+	h.mu.Lock()
+	h.read[h.kind(list)] = append(h.read[h.kind(list)], wanted.Namespace)
+	h.mu.Unlock()
 	if err := h.Lists[h.kind(list)]; err != nil {
 		return err
 	}
@@ -133,7 +137,8 @@ func (h *Hub) MustGet(t *testing.T, key client.ObjectKey, o client.Object) {
 	}
 }
 
-// CheckRead checks which objects of a kind were read since the last call, sorted by key.
+// CheckRead checks which objects of a kind were read since the last call, sorted by key; of which
+// namespaces for the kind of a list.
 func (h *Hub) CheckRead(t *testing.T, kind string, want ...string) {
 	t.Helper()
 	h.mu.Lock()
