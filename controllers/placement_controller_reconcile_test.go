@@ -365,6 +365,43 @@ func TestReconcileUndecided(t *testing.T) {
 	}
 }
 
+// TestRepeatAfterAFailedReport: with backoff, or earlier if a decision is due; but not at once for
+// the record whose end could not be written.
+func TestRepeatAfterAFailedReport(t *testing.T) {
+	failure := errors.New("boom")
+	for name, tc := range map[string]struct {
+		err       error
+		due       time.Duration
+		published bool
+		want      time.Duration
+	}{
+		"nothing is due":                     {err: failure},
+		"a decision is due":                  {err: failure, due: 2 * time.Millisecond, want: 2 * time.Millisecond},
+		"a decision is due late":             {err: failure, due: time.Hour},
+		"the status, and due at once":        {err: failure, due: -1, want: time.Millisecond},
+		"a record, and due at once":          {err: recordsError{failure}, due: -1},
+		"a record, the status, and at once":  {err: errors.Join(recordsError{failure}, failure), due: -1},
+		"a record, and a decision is due":    {err: recordsError{failure}, due: 2 * time.Millisecond, want: 2 * time.Millisecond},
+		"a record, and the next step is due": {err: recordsError{failure}, due: -1, published: true, want: time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := &framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{Placement: fixture.Placement("n", "p").Obj()}}
+			state := framework.NewCycleState(snapshot)
+			if tc.due != 0 {
+				state.RequeueAt(fixture.Now.Add(tc.due))
+			}
+			attempt := &scheduler.Attempt{Plan: &plan.Plan{Decision: &decide.Decision{Snapshot: snapshot, State: state}}}
+			if tc.published {
+				attempt.Step = &framework.Proposal{}
+			}
+			result, err := (&PlacementReconciler{}).repeat(t.Context(), attempt, 0, tc.err)
+			if result.RequeueAfter != tc.want || (err == nil) != (tc.want > 0) {
+				t.Errorf("got %s and error %v, want %s", result.RequeueAfter, err, tc.want)
+			}
+		})
+	}
+}
+
 // TestRequeue: an attempt that is due already is repeated soon, one that is not due at its time.
 func TestRequeue(t *testing.T) {
 	tests := map[string]struct {

@@ -30,6 +30,9 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	pl := attempt.Snapshot.Subject.Placement
 	r.queueReport(ctx, attempt)
 	recordsFailed := r.Records.Write(ctx, attempt.Snapshot.Subject.Key())
+	if recordsFailed != nil {
+		recordsFailed = recordsError{recordsFailed}
+	}
 	if err := attempt.Err.Err(); err != nil {
 		if err := r.failed(ctx, pl, attempt, err); err != nil {
 			return err
@@ -46,6 +49,11 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	}
 	return errors.Join(recordsFailed, statusFailed, r.writeSelectionStatuses(ctx, attempt))
 }
+
+// recordsError is why statuses of records could not be written.
+type recordsError struct{ error }
+
+func (e recordsError) Unwrap() error { return e.error }
 
 // queueReport queues the events and records that the attempt owes, and those of Earlier.
 func (r *PlacementReconciler) queueReport(ctx context.Context, attempt *scheduler.Attempt) {
@@ -112,6 +120,10 @@ func (r *PlacementReconciler) repeat(ctx context.Context, attempt *scheduler.Att
 		return ctrl.Result{}, err
 	}
 	backoff, due := r.reported.backoff(attempt.Snapshot.Subject.Placement), dueAfter(attempt, wait)
+	if due == time.Millisecond && attempt.Step == nil && errors.As(err, new(recordsError)) {
+		// It is due at once because it ends a record, whose end is not written.
+		return ctrl.Result{}, err
+	}
 	if due > 0 && due < backoff {
 		log.FromContext(ctx).Error(err, "The report of an attempt failed; it is repeated with the next attempt")
 		return ctrl.Result{RequeueAfter: due}, nil

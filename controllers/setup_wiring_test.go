@@ -627,7 +627,7 @@ func TestManagerOptions(t *testing.T) {
 	if addresses := []string{got.Metrics.BindAddress, got.HealthProbeBindAddress, got.PprofBindAddress}; !slices.Equal(addresses, []string{":1", ":2", ":3"}) {
 		t.Errorf("it listens at %v", addresses)
 	}
-	if *got.GracefulShutdownTimeout != 10*time.Second || got.WebhookServer != nil || got.Cache.DefaultTransform == nil {
+	if *got.GracefulShutdownTimeout != 10*time.Second || got.Controller.CacheSyncTimeout != 10*time.Minute || got.WebhookServer != nil || got.Cache.DefaultTransform == nil {
 		t.Errorf("the options are %+v", got)
 	}
 	if len(got.Cache.ByObject) != 1 {

@@ -61,6 +61,14 @@ func TestEdits(t *testing.T) {
 			inv.AssumePage(by("x", page("7", "c2")), false)
 			inv.Update(by("x", page("7", "c2")))
 		}, want: edited},
+		"and the Placement is edited": {events: func(inv *inventory.Inventory) {
+			inv.Update(by("x", page("7", "c2")))
+			inv.Update(fixture.Placement("n", "p").Generation(2).Number(3).Obj())
+		}, want: edited},
+		"and scheduling is disabled": {events: func(inv *inventory.Inventory) {
+			inv.Update(by("x", page("7", "c2")))
+			inv.Update(fixture.Placement("n", "p").Annotation(v1alpha1.PlacementDisableAnnotation, "true").Obj())
+		}},
 		"seen by an attempt": {events: func(inv *inventory.Inventory) {
 			inv.Update(by("x", page("7", "c2")))
 			inv.ForgetEdits(key, inv.Snapshot(key, fixture.Now, nil).Subject.Edits)

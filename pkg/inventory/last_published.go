@@ -184,9 +184,9 @@ func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecis
 	inv.processOwn(func(e *event) {
 		listed := map[string]bool{}
 		for i := range pages {
-			page := &pages[i]
-			framework.KeepOtherWriter(page)
-			if listed[page.Name] = true; page.PlacementName() == placement.Name {
+			if listed[pages[i].Name] = true; pages[i].PlacementName() == placement.Name {
+				page := pages[i].DeepCopy() // A pointer into the list would keep all of it.
+				framework.KeepOtherWriter(page)
 				inv.assumeWritten(page, e)
 			}
 		}

@@ -146,6 +146,13 @@ func TestAssumePages(t *testing.T) {
 			inv.Update(fixture.Placement("n", "other").Obj())
 			inv.Update(pageOf("10", "", "c1"))
 			inv.AssumePages(plainKey, tc.list, tc.version)
+			for _, page := range inv.Subject(plainKey).OwnPages() {
+				for i := range tc.list {
+					if page == &tc.list[i] {
+						t.Errorf("%s keeps the whole list in memory", page.Name)
+					}
+				}
+			}
 			if got := lastNames(inv); !slices.Equal(got, tc.want) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}

@@ -166,6 +166,9 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 		if old.object.UID == object.UID {
 			p.last, p.delegated, p.before = old.last, old.delegated, old.before
 			p.specBefore = specBefore(old, object)
+			if !delegated {
+				p.edits = old.edits
+			}
 		} else {
 			inv.forgetPublished(old)
 			inv.setReserved(old, nil, false)
