@@ -209,7 +209,7 @@ func (r *Recorder) owedStatus(key types.NamespacedName, name string) *berthv1alp
 func (r *Recorder) removeStatus(key types.NamespacedName, record *berthv1alpha1.PlacementChange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if o := r.owed[key]; o != nil && record != nil {
+	if o := r.owed[key]; o != nil {
 		o.statuses = slices.DeleteFunc(o.statuses, func(s *berthv1alpha1.PlacementChange) bool { return s == record })
 	}
 }
