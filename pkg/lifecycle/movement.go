@@ -22,10 +22,10 @@ const MovementName = "Movement"
 //
 // A cluster is removed only while enough others stay published and ready: maxUnavailable of the
 // desired clusters may be missing or not ready, and maxSurge more may be published. The number of
-// desired clusters is numberOfClusters or, without it, the number of selected clusters. Until the
-// change is approved, minAvailable of the clusters that were published when it began stay. Forced
-// removals are made at once. While a policy suspends the Placement, or too many select it, nothing
-// else is published.
+// desired clusters is numberOfClusters, or what quotas leave of it; without it, the number of
+// selected clusters. Until the change is approved, minAvailable of the clusters that were published
+// when it began stay. Forced removals are made at once. While a policy suspends the Placement, or
+// too many select it, nothing else is published.
 type Movement struct{}
 
 // Name implements framework.Plugin.
@@ -42,8 +42,12 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 	drained := 0
 	update.Listed, drained = listed(state.Snapshot(), change)
 	if n := pl.Spec.NumberOfClusters; n != nil {
+		wanted := int(*n)
+		if limit := state.Snapshot().Limit; limit >= 0 {
+			wanted = min(wanted, limit)
+		}
 		// While an edit of the number waits, the change in progress has its own number.
-		update.Desired = max(int(*n), update.Desired)
+		update.Desired = max(wanted, update.Desired)
 	} else {
 		update.Desired += drained
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,6 +39,7 @@ func TestMovement(t *testing.T) {
 	now := fixture.Now
 	for name, tc := range map[string]struct {
 		number   int32
+		limit    int
 		policy   func(spec *berthv1alpha1.DisruptionPolicySpec)
 		listed   string
 		target   string
@@ -53,7 +55,13 @@ func TestMovement(t *testing.T) {
 		wantRequeue time.Time
 		wantPaused  string
 	}{
-		"a replacement":           {listed: "a b", target: "b c", added: "c", leaving: "a?", want: "c |  | "},
+		"a replacement":               {listed: "a b", target: "b c", added: "c", leaving: "a?", want: "c |  | "},
+		"a quota below the number":    {number: 8, limit: 2, listed: "a b", target: "b c", added: "c", leaving: "a~", want: "c |  | "},
+		"then the drained one leaves": {number: 8, limit: 2, listed: "a b c", target: "b c", leaving: "a~", want: " | a | "},
+		"a quota, and nothing to replace it": {
+			number: 8, limit: 2, listed: "a b", target: "b", leaving: "a~",
+			want: " |  | no other cluster is selected to replace those to remove: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves",
+		},
 		"then the old one leaves": {listed: "a b c", target: "b c", leaving: "a?", want: " | a | "},
 		"one that is not ready": {
 			listed: "a b c", target: "b c", leaving: "a?", notReady: map[string]string{"c": "apps: down"},
@@ -129,7 +137,7 @@ func TestMovement(t *testing.T) {
 			if tc.policy != nil {
 				tc.policy(&policy.Spec)
 			}
-			state := framework.NewCycleState(&framework.Snapshot{Now: now, NotReady: tc.notReady, Subject: &framework.Subject{
+			state := framework.NewCycleState(&framework.Snapshot{Now: now, Limit: cmp.Or(tc.limit, -1), NotReady: tc.notReady, Subject: &framework.Subject{
 				DisruptionPolicies: []*berthv1alpha1.DisruptionPolicy{policy}, Last: &framework.Published{Names: strings.Fields(tc.listed)},
 			}})
 			p := &framework.Proposal{Approved: tc.approved, Clusters: strings.Fields(tc.target), Added: strings.Fields(tc.added)}

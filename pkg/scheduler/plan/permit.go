@@ -174,8 +174,6 @@ func (a *planner) heldAfterApproval(ctx context.Context, p *framework.Proposal, 
 func (a *planner) resolvePermit(holds map[string]*framework.Status, deadlines map[string]time.Time, m *Move) Verdict {
 	rejecter := m.rejectedBy()
 	switch {
-	case m.Approved && len(holds) == 0:
-		return Verdict{Answer: Permitted}
 	case !m.Approved && m.ended != nil && (len(holds) > 0 || wasRejected(m.ended)):
 		v := endedResult(m)
 		v.heldBy = slices.Sorted(maps.Keys(holds))

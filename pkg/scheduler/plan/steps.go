@@ -63,7 +63,7 @@ func (a *planner) progresses(record *berthv1alpha1.PlacementChange) bool {
 // original returns the clusters that were published when the change began, or the first of the
 // changes that it superseded in part; nil if a record does not list its clusters.
 func (a *planner) original() []string {
-	names := append([]string{}, a.Snapshot.Subject.LastNames()...)
+	names := a.Snapshot.Subject.LastNames()
 	for _, record := range a.recordsInSteps() {
 		added, removed, err := changes.Lists(record)
 		if err != nil {
@@ -71,7 +71,7 @@ func (a *planner) original() []string {
 		}
 		names = changes.Sorted(slices.Concat(changes.Minus(names, added), removed))
 	}
-	return names
+	return append([]string{}, names...)
 }
 
 // OpenChange returns what is left of the change of the open record; nil without one. The selected

@@ -80,3 +80,14 @@ func TestRecordsInSteps(t *testing.T) {
 		})
 	}
 }
+
+// TestOriginalOfAFirstChange: there were no clusters before it, which is not unknown.
+func TestOriginalOfAFirstChange(t *testing.T) {
+	record := recordOf(1, berthv1alpha1.PhaseProgressing, "x")
+	record.Spec.Added, record.Spec.AddedCount = []string{"c1"}, 1
+	a := planOf(decisionOn(lastOf("c1")))
+	a.Snapshot.Subject.Records = []*berthv1alpha1.PlacementChange{record}
+	if got := a.original(); got == nil || len(got) > 0 {
+		t.Errorf("got %#v", got)
+	}
+}
