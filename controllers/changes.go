@@ -245,8 +245,8 @@ var errOtherRecord = errors.New("another record has the revision")
 
 // create creates a record without its status, or finds the same record of an interrupted try;
 // written is true if that has its status, too. It first deletes a record of the same name that
-// belonged to a deleted Placement. It fails with errOtherRecord if another writer has recorded the
-// revision; what is not published yet is then decided again.
+// belonged to a deleted Placement, or to none. It fails with errOtherRecord if another writer has
+// recorded the revision; what is not published yet is then decided again.
 func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) (written bool, err error) {
 	status := record.Status
 	err = r.Client.Create(ctx, record)
@@ -269,7 +269,7 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 	case own && !r.isAbandoned(existing, record):
 		r.assume(existing)
 		return false, fmt.Errorf("%w: %w", errOtherRecord, err)
-	case !own && existing.CreationTimestamp.After(pl.CreationTimestamp.Time) && !pl.CreationTimestamp.IsZero():
+	case !own && metav1.GetControllerOf(existing) != nil && existing.CreationTimestamp.After(pl.CreationTimestamp.Time) && !pl.CreationTimestamp.IsZero():
 		// The record belongs to a later Placement of the same name. This process has not seen the
 		// deletion of its own one yet.
 		return false, fmt.Errorf("%w: %w", errOtherRecord, err)

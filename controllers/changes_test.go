@@ -276,6 +276,16 @@ func TestRecorder(t *testing.T) {
 			l.publish(1, "a", "b")
 			flush(t, l, true)
 		}, want: []string{"1  +z -"}},
+		"a record of no Placement is deleted": {do: func(t *testing.T, l *testRecorder) {
+			record := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
+			l.pl.CreationTimestamp, record.OwnerReferences = metav1.NewTime(fixture.Now), nil
+			record.CreationTimestamp = metav1.NewTime(fixture.Now.Add(time.Hour))
+			if err := l.hub.Create(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			l.publish(1, "a", "b")
+			flush(t, l, false)
+		}, want: []string{"1 Published +b -a"}},
 		"a record that an earlier Placement left is deleted": {do: func(t *testing.T, l *testRecorder) {
 			earlier := l.pl.DeepCopy()
 			earlier.UID = "earlier"
