@@ -342,6 +342,15 @@ func TestLoopsAwaitTheFleet(t *testing.T) {
 	}
 }
 
+// TestAfterFleetEnds: a loop that awaits the fleet ends when the time for it has passed.
+func TestAfterFleetEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := afterFleet(make(chan struct{})).WaitForSync(ctx); !errors.Is(err, errNotListed) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // unsyncedHandler waits for its list.
 type unsyncedHandler struct {
 	toolscache.ResourceEventHandlerRegistration

@@ -83,8 +83,8 @@ type Options struct {
 	CheckSkips bool
 	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
 	Workers int
-	// LoopWorkers is how many objects a loop without a number of its own handles at once. Default
-	// 1. Simulated worlds have more, so that the order of their queues does not matter.
+	// LoopWorkers is how many objects a loop without its own number handles at once. Default 1.
+	// Simulated worlds have more, so that the order of their queues does not matter.
 	LoopWorkers int
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
