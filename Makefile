@@ -155,7 +155,7 @@ load: build $(TEST_HUB) ## Measure Berth on a real API server against a plain cl
 	@mkdir -p bin/load
 	@go run ./test/load -controller bin/berth -sizes $(LOAD_SIZES) -json bin/load/$(LOAD_SIZES).json
 
-chaos: build $(TEST_HUB) bin/tools/gotestsum ## Break replicas, hub, requests, pages, clock and leases on a real API server for some minutes, and soak for BERTH_SOAK=30m
+chaos: build $(TEST_HUB) bin/tools/gotestsum ## Break replicas, hub, requests and leases on a real API server for some minutes, and soak for BERTH_SOAK=30m
 	@BERTH_CHAOS=long $(GOTESTSUM) -- -count 1 -timeout $(if $(BERTH_SOAK),150m,15m) ./test/integration/chaos
 
 world: ## Run the controller in SEEDS simulated worlds of HOURS hours, from SEED on; a broken law prints the shortest story

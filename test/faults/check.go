@@ -22,27 +22,6 @@ func (o *observer) broken(law int, format string, args ...any) {
 	}
 }
 
-// gap records a write after which core clusters are missing. The caller holds the lock.
-func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool, last, now []readers.Page) {
-	before, after := readers.Union(last), readers.Union(now)
-	g := Gap{Placement: w.Name, Page: object.Name, UID: object.UID, Deleted: gone}
-	for _, cluster := range w.Core {
-		if before[cluster] && !after[cluster] {
-			g.Missing = append(g.Missing, cluster)
-		}
-	}
-	if len(g.Missing) == 0 || len(o.Gaps) >= 1000 {
-		return
-	}
-	for _, d := range object.Status.Decisions {
-		if gone {
-			g.Listed = append(g.Listed, d.ClusterName)
-		}
-	}
-	g.Version, _ = strconv.ParseUint(object.ResourceVersion, 10, 64) // 0, which nobody made, if it is none
-	o.Gaps = append(o.Gaps, g)
-}
-
 // check compares one decision with the promises. The caller holds the lock.
 func (o *observer) check(w Watched, version string, pages []readers.Page) {
 	at, err := strconv.ParseUint(version, 10, 64)
@@ -60,13 +39,11 @@ func (o *observer) check(w Watched, version string, pages []readers.Page) {
 		groups[index][name] = true
 		listed += len(page.Clusters)
 	}
-	if !o.Intruder {
-		o.checkPages(w, at, pages, groups, listed)
-	}
+	o.checkPages(w, at, pages, groups, listed)
 	o.Pages, o.Groups = max(o.Pages, len(pages)), max(o.Groups, len(groups))
 }
 
-// checkPages compares pages that only Berth writes with the promises. The caller holds the lock.
+// checkPages compares pages with the promises. The caller holds the lock.
 func (o *observer) checkPages(w Watched, at uint64, pages []readers.Page, groups map[string]map[string]bool, listed int) {
 	if listed == 0 && len(pages) > 0 {
 		o.broken(1, "%s at %d: no page lists a cluster", w.key(), at)
@@ -125,9 +102,7 @@ func (o *observer) checkLogs(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, log := range o.answers {
-		if !o.Intruder {
-			log.checkStatuses(func(format string, args ...any) { o.broken(5, key+": "+format, args...) })
-		}
+		log.checkStatuses(func(format string, args ...any) { o.broken(5, key+": "+format, args...) })
 	}
 	for namespace := range namespaces {
 		list := &eventsv1.EventList{}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,10 +35,6 @@ type Orders struct {
 	// leaves processor time to what is observed.
 	Pollers   int
 	PollPause time.Duration
-	// Intruder is true if other clients write pages, too. Missing core clusters are then reported
-	// only as Gaps, which the test attributes to a client, and pages may differ from those that the
-	// controller would write.
-	Intruder bool
 }
 
 // Seen is what the observer has read and found so far.
@@ -54,28 +49,9 @@ type Seen struct {
 	Violations int
 	ByLaw      map[int]int
 	Examples   []string
-	// Gaps are the writes after which a core cluster is missing.
-	Gaps []Gap
 	// Errors counts failed reads; FirstError is the first error.
 	Errors     int
 	FirstError string
-}
-
-// Gap is a write of a page that removed a core cluster.
-type Gap struct {
-	Placement, Page string
-	UID             types.UID
-	// Version is the resource version. For a deletion it is that of the deleted page.
-	Version uint64
-	Deleted bool
-	// Missing are the core clusters that no page lists any more. Listed are those of a deleted
-	// page.
-	Missing, Listed []string
-}
-
-// MadeBy reports whether a controller made this write.
-func (g Gap) MadeBy(m Made) bool {
-	return m.Versions[g.Version] && !g.Deleted || g.Deleted && m.Deleted[g.UID]
 }
 
 // observer checks all that one process reads.

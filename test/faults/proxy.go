@@ -2,7 +2,6 @@ package faults
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,7 +23,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -76,20 +74,9 @@ type Proxy struct {
 	fault      func(*http.Request) Fault
 	afterWrite func(*http.Request)
 	faults     map[string]int
-	// writes and events count the pages and events that the hub stored.
-	writes, events int
-	made           Made
-	watches        map[*stream]bool
-	// deliver is closed while watch events of pages are delivered.
-	deliver chan struct{}
-}
-
-// Made has the page writes of one controller: their resource versions, the number of writes of each
-// page, and the deleted pages.
-type Made struct {
-	Versions map[uint64]bool
-	Written  map[string]int
-	Deleted  map[types.UID]bool
+	// written has the name of each page that the hub created or changed, by resource version.
+	written map[uint64]string
+	watches map[*stream]bool
 }
 
 // StartProxy starts a proxy that ends with the suite, or the spec that starts it.
@@ -99,9 +86,8 @@ func StartProxy(config *rest.Config) *Proxy {
 	Expect(err).NotTo(HaveOccurred())
 	transport, err := rest.TransportFor(config)
 	Expect(err).NotTo(HaveOccurred())
-	p := &Proxy{faults: map[string]int{}, watches: map[*stream]bool{}, made: Made{map[uint64]bool{}, map[string]int{}, map[types.UID]bool{}}}
+	p := &Proxy{faults: map[string]int{}, watches: map[*stream]bool{}, written: map[uint64]string{}}
 	p.EndFaults()
-	p.DeliverPageEvents()
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -158,27 +144,6 @@ func (p *Proxy) AfterWrites(f func(*http.Request)) {
 	p.afterWrite = f
 }
 
-// DelayPageEvents delays watch events of pages to the controller.
-func (p *Proxy) DelayPageEvents() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.deliver = make(chan struct{})
-}
-
-// DeliverPageEvents ends DelayPageEvents.
-func (p *Proxy) DeliverPageEvents() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.deliver == nil {
-		p.deliver = make(chan struct{})
-	}
-	select {
-	case <-p.deliver:
-	default:
-		close(p.deliver)
-	}
-}
-
 // CutWatches closes every open watch, also in the middle of an event, and returns their number.
 func (p *Proxy) CutWatches() int {
 	p.mu.Lock()
@@ -192,27 +157,21 @@ func (p *Proxy) CutWatches() int {
 	return len(open)
 }
 
-// Stored returns the numbers of pages and events that the hub stored since the last reset.
-func (p *Proxy) Stored() (writes, events int) {
+// Written returns the name of each page that the hub ever created or changed, by resource version.
+func (p *Proxy) Written() map[uint64]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.writes, p.events
+	return maps.Clone(p.written)
 }
 
-// Made returns a copy of all page writes that the hub ever executed.
-func (p *Proxy) Made() Made {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return Made{maps.Clone(p.made.Versions), maps.Clone(p.made.Written), maps.Clone(p.made.Deleted)}
-}
+// Writes returns how many pages the hub ever created or changed.
+func (p *Proxy) Writes() int { return len(p.Written()) }
 
-// Reset returns the counts and sets them to zero.
-func (p *Proxy) Reset() (writes int, faults map[string]int) {
+// Faults returns how often each fault was caused.
+func (p *Proxy) Faults() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	writes, faults = p.writes, p.faults
-	p.writes, p.events, p.faults = 0, 0, map[string]int{}
-	return writes, faults
+	return maps.Clone(p.faults)
 }
 
 // ServeHTTP implements http.Handler.
@@ -297,73 +256,45 @@ func (p *Proxy) modify(response *http.Response) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case IsEventWrite(r) && taken:
-		p.events++
 	case IsPageWrite(r) && taken:
-		p.writes++
-		if err := p.recordWrite(response); err != nil {
-			return err
+		if r.Method != http.MethodDelete {
+			if err := p.recordWrite(response); err != nil {
+				return err
+			}
 		}
 		if p.afterWrite != nil {
 			p.afterWrite(r)
 		}
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "" && taken:
-		s := &stream{ReadCloser: response.Body, proxy: p, done: r.Context().Done(), pages: strings.HasSuffix(r.URL.Path, "/placementdecisions")}
+		s := &stream{response.Body, p}
 		p.watches[s] = true
 		response.Body = s
 	}
 	return nil
 }
 
-// recordWrite adds a write to made. The caller holds the lock.
+// recordWrite adds a write to written. The caller holds the lock.
 func (p *Proxy) recordWrite(response *http.Response) error {
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return fmt.Errorf("reading what was written: %w", err)
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	// The response to a deletion has no object.
-	var written struct {
-		Metadata metav1.ObjectMeta
-		Details  metav1.StatusDetails
-	}
+	var written struct{ Metadata metav1.ObjectMeta }
 	if err := json.Unmarshal(body, &written); err != nil {
 		return fmt.Errorf("decoding what was written: %w", err)
 	}
-	if response.Request.Method == http.MethodDelete {
-		p.made.Deleted[cmp.Or(written.Details.UID, written.Metadata.UID)] = true
-		return nil
-	}
 	version, err := strconv.ParseUint(written.Metadata.ResourceVersion, 10, 64)
 	if err == nil {
-		p.made.Versions[version] = true
-		p.made.Written[written.Metadata.Name]++
+		p.written[version] = written.Metadata.Name
 	}
 	return err
 }
 
-// stream is a watch that can be cut, and delayed if it is a watch of pages.
+// stream is a watch that can be cut.
 type stream struct {
 	io.ReadCloser
 	proxy *Proxy
-	done  <-chan struct{}
-	pages bool
-}
-
-// Read implements io.Reader.
-func (s *stream) Read(into []byte) (int, error) {
-	n, err := s.ReadCloser.Read(into)
-	if !s.pages {
-		return n, err
-	}
-	s.proxy.mu.Lock()
-	pass := s.proxy.deliver
-	s.proxy.mu.Unlock()
-	select {
-	case <-pass:
-	case <-s.done:
-	}
-	return n, err
 }
 
 // Close implements io.Closer.
@@ -382,11 +313,6 @@ func IsPageWrite(r *http.Request) bool {
 	return IsWrite(r) && strings.Contains(r.URL.Path, "/placementdecisions")
 }
 
-// IsStatusWrite reports whether a request writes the status of a Placement.
-func IsStatusWrite(r *http.Request) bool {
-	return IsWrite(r) && strings.Contains(r.URL.Path, "/placements/") && strings.HasSuffix(r.URL.Path, "/status")
-}
-
 // IsEventWrite reports whether a request writes an event.
 func IsEventWrite(r *http.Request) bool {
 	return IsWrite(r) && strings.HasSuffix(r.URL.Path, "/events")
@@ -394,13 +320,3 @@ func IsEventWrite(r *http.Request) bool {
 
 // IsLease reports whether a request is about leases.
 func IsLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases") }
-
-// IsAboutPage reports whether a request is about the page of that name.
-func IsAboutPage(r *http.Request, page string) bool {
-	if strings.HasSuffix(r.URL.Path, "/"+page) {
-		return true
-	}
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return err == nil && bytes.Contains(body, []byte(strconv.Quote(page)))
-}

@@ -117,18 +117,14 @@ func (o *observer) followPages(ctx context.Context, w Watched) {
 			if !ok {
 				break
 			}
-			last := slices.Collect(maps.Values(pages))
 			delete(pages, object.Name)
-			gone := event.Type == "DELETED"
-			if !gone {
+			if event.Type != "DELETED" {
 				pages[object.Name] = readers.PageOf(object)
 			}
 			o.state(w, object.ResourceVersion, pages, false)
-			now := slices.Collect(maps.Values(pages))
 			o.mu.Lock()
 			o.States++
-			o.gap(w, object, gone, last, now)
-			o.check(w, object.ResourceVersion, now)
+			o.check(w, object.ResourceVersion, slices.Collect(maps.Values(pages)))
 			o.mu.Unlock()
 		}
 		watch.Stop()

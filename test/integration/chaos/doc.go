@@ -1,5 +1,5 @@
-// Package chaos causes faults on a real API server: in replicas, the hub itself, requests, pages,
-// the clock, old objects, namespaces and leases. An observer in another process checks laws 1, 2,
+// Package chaos causes faults on a real API server: in replicas, the hub itself, requests, old
+// objects and leases. An observer in another process checks laws 1, 2,
 // 5, 7 and 8 of the architecture against the objects that it reads. Each spec adds a row to the
 // table that the suite prints: faults, writes, violations.
 //

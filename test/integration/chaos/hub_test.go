@@ -9,20 +9,20 @@ import (
 
 var _ = Describe("The hub", func() {
 	It("is killed and started again on the same data: no decision is lost", func(ctx SpecContext) {
-		t := begin(ctx, "restart", false)
+		t := begin(ctx, "restart")
 		berth, proxy := t.controller()
-		Eventually(func() int { return writesOf(proxy) }).Should(BeNumerically(">", 0))
+		Eventually(proxy.Writes).Should(BeNumerically(">", 0))
 		for round := range times(2, 4) {
 			t.churn(ctx, true)
-			before := writesOf(proxy)
-			Eventually(func() int { return writesOf(proxy) }).Should(BeNumerically(">", before+10))
+			before := proxy.Writes()
+			Eventually(proxy.Writes).Should(BeNumerically(">", before+10))
 			program := []string{"etcd", "kube-apiserver"}[round%2]
 			local.kill(program)
 			t.injected["SIGKILL of "+program]++
-			before = writesOf(proxy)
+			before = proxy.Writes()
 			local.again(ctx)
 			// It goes on by itself.
-			Eventually(func() int { return writesOf(proxy) }).Should(BeNumerically(">", before+5))
+			Eventually(proxy.Writes).Should(BeNumerically(">", before+5))
 			t.waitForSimulated(ctx)
 		}
 		Expect(berth.Alive()).To(BeTrue())

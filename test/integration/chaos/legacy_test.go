@@ -67,7 +67,7 @@ func relics() []relic {
 
 var _ = Describe("Stored objects of older schemas", func() {
 	It("do not affect other objects", func(ctx SpecContext) {
-		t := begin(ctx, "legacy", false)
+		t := begin(ctx, "legacy")
 		berth, proxy := t.controller()
 		t.waitForSimulated(ctx)
 
@@ -77,8 +77,8 @@ var _ = Describe("Stored objects of older schemas", func() {
 		By("deciding all the others meanwhile and after a restart")
 		for range times(1, 3) {
 			t.churn(ctx, false)
-			before := writesOf(proxy)
-			Eventually(func() int { return writesOf(proxy) }).Should(BeNumerically(">", before+10))
+			before := proxy.Writes()
+			Eventually(proxy.Writes).Should(BeNumerically(">", before+10))
 			t.rest()
 			t.expectRelics(ctx)
 			Eventually(func() (string, error) { return t.unhurt(ctx) }).Should(BeEmpty())

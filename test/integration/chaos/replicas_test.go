@@ -32,9 +32,9 @@ var electing = []string{"--leader-elect=true", "--leader-election-namespace=defa
 var _ = Describe("Two replicas", func() {
 	It("do not write at the same time: a leader that loses its lease stops before the other replica starts", func(ctx SpecContext) {
 		freeLease(ctx)
-		t := begin(ctx, "lease", false)
+		t := begin(ctx, "lease")
 		loser, first := t.controller(electing...)
-		Eventually(func() int { return writesOf(first) }).Should(BeNumerically(">", 0))
+		Eventually(first.Writes).Should(BeNumerically(">", 0))
 		_, second := t.controller(electing...)
 		t.churn(ctx, false)
 		lost := time.Now()
@@ -53,7 +53,7 @@ var _ = Describe("Two replicas", func() {
 		t.injected["lease lost"]++
 		Expect(loser.Log()).To(ContainSubstring("leader election lost"))
 		Expect(stopped).To(BeNumerically("<", leaseTime))
-		Eventually(func() int { return writesOf(second) }, leaseTime+retryTime+slack).Should(BeNumerically(">", 0))
+		Eventually(second.Writes, leaseTime+retryTime+slack).Should(BeNumerically(">", 0))
 		began := time.Since(lost)
 		t.waitForSimulated(ctx)
 		expectInTurn(first, second)
@@ -62,17 +62,14 @@ var _ = Describe("Two replicas", func() {
 	}, NodeTimeout(3*time.Minute))
 })
 
-// writesOf counts the pages that a controller has created or changed.
-func writesOf(p *faults.Proxy) int { return len(p.Made().Versions) }
-
 // expectInTurn wants all writes of one controller to come before those of the other.
 func expectInTurn(first, second *faults.Proxy) {
 	GinkgoHelper()
 	last, next := uint64(0), uint64(math.MaxUint64)
-	for v := range first.Made().Versions {
+	for v := range first.Written() {
 		last = max(last, v)
 	}
-	for v := range second.Made().Versions {
+	for v := range second.Written() {
 		next = min(next, v)
 	}
 	Expect(last).To(BeNumerically("<", next), "two controllers wrote at a time")

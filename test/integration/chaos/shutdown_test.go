@@ -30,13 +30,13 @@ var _ = DescribeTable("A controller that gets SIGTERM between two pages exits wi
 	// The hub takes so many of the pages. Its answer to the last of them may be held.
 	func(ctx SpecContext, name string, taken int, held bool) {
 		freeLease(ctx)
-		t := begin(ctx, name, false)
+		t := begin(ctx, name)
 		leaving, first := t.controller(electing...)
 		t.waitForSimulated(ctx)
 		_, second := t.controller(electing...)
 
 		By("publishing another answer, of many pages")
-		before := first.Made().Versions
+		before := first.Written()
 		reached, answered := make(chan struct{}), make(chan struct{})
 		var writes atomic.Int32
 		first.Fail(func(r *http.Request) faults.Fault {
@@ -73,15 +73,15 @@ var _ = DescribeTable("A controller that gets SIGTERM between two pages exits wi
 		Eventually(leaving.Ended, graceTime).Should(BeClosed())
 		ended := time.Since(asked)
 		Expect(leaving.Command.ProcessState.ExitCode()).To(BeZero())
-		made := first.Made().Versions
+		made := first.Written()
 		Expect(made).To(HaveLen(len(before) + taken))
 
 		By("going on")
-		Eventually(func() int { return writesOf(second) }, leaseTime).Should(BeNumerically(">", 0))
+		Eventually(second.Writes, leaseTime).Should(BeNumerically(">", 0))
 		t.waitForSimulated(ctx)
 		expectInTurn(first, second)
 		inEvents := t.versionsInEvents(ctx)
-		maps.DeleteFunc(made, func(version uint64, _ bool) bool { return before[version] })
+		maps.DeleteFunc(made, func(version uint64, _ string) bool { return before[version] != "" })
 		for version := range made {
 			Expect(inEvents).To(HaveKey(fmt.Sprint(version)), "each written page has an event")
 		}

@@ -41,7 +41,7 @@ const crowdSize = 50
 
 func soak(ctx context.Context, length time.Duration) {
 	GinkgoHelper()
-	t := begin(ctx, "soak", false)
+	t := begin(ctx, "soak")
 	profiles := testhub.FreeAddress()
 	berth, proxy := t.controller("--pprof-address=" + profiles)
 	random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 7))

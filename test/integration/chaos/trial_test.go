@@ -39,9 +39,8 @@ type trial struct {
 	churned  <-chan error
 }
 
-// begin makes the fleet and publishes its Placements; nobody decides yet. Others may write pages
-// where intruders is true.
-func begin(ctx context.Context, name string, intruders bool) *trial {
+// begin makes the fleet and publishes its Placements; nobody decides yet.
+func begin(ctx context.Context, name string) *trial {
 	GinkgoHelper()
 	t := &trial{injected: map[string]int{}, began: time.Now()}
 	t.Fleet = faults.NewFleet(ctx, hub, name, coreSize, floaterSize, uint64(GinkgoRandomSeed()))
@@ -52,7 +51,7 @@ func begin(ctx context.Context, name string, intruders bool) *trial {
 	}
 	watched := append(t.Watched(), faults.Watched{Namespace: name, Name: quiet, Core: still[:2]})
 	t.observer = faults.StartObserver(faults.Orders{
-		Kubeconfig: hub.Kubeconfig, Placements: watched, Pollers: 2, PollPause: 10 * time.Millisecond, Intruder: intruders,
+		Kubeconfig: hub.Kubeconfig, Placements: watched, Pollers: 2, PollPause: 10 * time.Millisecond,
 	})
 	Eventually(func() int { return t.observer.SoFar().Polls }).Should(BeNumerically(">", 0))
 	t.Publish(ctx)
@@ -98,8 +97,7 @@ func (t *trial) rest() {
 func (t *trial) writes() int {
 	n := 0
 	for _, p := range t.proxies {
-		made := p.Made()
-		n += len(made.Versions) + len(made.Deleted)
+		n += p.Writes()
 	}
 	return n
 }
@@ -141,8 +139,7 @@ func (t *trial) end(what string, more ...string) {
 	GinkgoHelper()
 	seen := t.observer.Stop()
 	for _, p := range t.proxies {
-		_, failed := p.Reset()
-		for kind, n := range failed {
+		for kind, n := range p.Faults() {
 			t.injected[kind] += n
 		}
 	}
