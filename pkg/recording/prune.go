@@ -43,7 +43,7 @@ const (
 // frame returns the bytes of the frame.
 func (u usage) frame() []byte {
 	text, err := json.Marshal(u)
-	zip, zipErr := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	zip, zipErr := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 	if err != nil || zipErr != nil {
 		return nil // The segment is read again when its shares are needed.
 	}

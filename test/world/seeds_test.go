@@ -17,11 +17,13 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -40,6 +42,7 @@ func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400)
 	utilruntime.ErrorHandlers = nil
+	metrics.Registry.Unregister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // reads files
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
 	os.Exit(m.Run())
