@@ -65,7 +65,7 @@ func isBusyRow(row string) bool { return strings.HasPrefix(row, "busy") }
 func TestRows(t *testing.T) {
 	rows := slices.DeleteFunc(slices.Clone(allRows), isBusyRow)
 	got := measured(t, "-clusters", "20", "-placements", "20", "-churn", "250", "-rollout", "20", "-evictions", "10", "-repeats", "1", "-samples", "5",
-		"-heartbeats", "40", "-budget", "5s", "-length", "4s", "-rows", strings.Join(rows, ","))
+		"-heartbeats", "40", "-budget", "2s", "-length", "2s", "-rows", strings.Join(rows, ","))
 	for _, row := range append([]string{"hot-p99", "hot-predicate-p99", "hot-read-p99", "hot-read-cpu", "hot-last-p99", "cold-writes", "lock-held"}, rows...) {
 		if _, ok := got[row]; !ok {
 			t.Errorf("there is no row %q", row)
@@ -107,7 +107,7 @@ func TestRows(t *testing.T) {
 // TestBusy checks that clusters move on a busy hub, and that hardly any page is written for another
 // reason.
 func TestBusy(t *testing.T) {
-	got := measured(t, "-clusters", "300", "-placements", "60", "-length", "10s", "-rows", "busy,busy-policies")
+	got := measured(t, "-clusters", "200", "-placements", "40", "-length", "5s", "-rows", "busy,busy-policies")
 	for _, row := range []string{"busy", "busy-policies"} {
 		for _, part := range []string{"", "-p50", "-p99", "-floor-p50", "-floor-p99", "-pages", "-history", "-memory", "-peak"} {
 			if _, ok := got[row+part]; !ok {
