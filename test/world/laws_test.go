@@ -92,6 +92,7 @@ type laws struct {
 	usableSince time.Time
 	// tainted are the clusters with a taint NoSelect.
 	tainted map[string]bool
+	forced  forced
 }
 
 type pageOf struct{ replica, page string }
@@ -112,7 +113,7 @@ func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
 		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]written{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, tainted: map[string]bool{},
-		givenUp: map[pageOf]time.Time{},
+		givenUp: map[pageOf]time.Time{}, forced: forced{},
 	}
 }
 
@@ -155,6 +156,7 @@ func (l *laws) onWrite(w *server.Write) {
 		l.onGroups(w)
 		l.onDelegation(w)
 		l.shared.onInput(w)
+		l.forced.onInput(w)
 		l.checkQuotas(maxOver)
 	}
 }
@@ -305,6 +307,7 @@ func (l *laws) onPage(w *server.Write) {
 		return
 	}
 	l.pageWrites++
+	delete(l.forced, placement)
 	if len(l.apart) > 0 || l.w.queues {
 		l.writes[placement] = written{l.writes[placement].n + 1, time.Now()}
 	}
@@ -444,9 +447,12 @@ func (l *laws) checkPermitted(placement string, page *v1alpha1.PlacementDecision
 func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) {
 	if w.Type == "DELETED" {
 		delete(l.records, record.UID)
+		delete(l.forced, record.Spec.Placement)
 		return
 	}
-	if older := l.records[record.UID]; older != nil {
+	if older := l.records[record.UID]; older == nil {
+		l.checkForced(w, record)
+	} else {
 		was, is := older.Status.Phase, record.Status.Phase
 		if was == berthv1alpha1.PhasePublished && is != was || was == berthv1alpha1.PhaseSuperseded && is != was {
 			l.breaks("%s becomes %s after it was %s", record.Name, is, was)
@@ -457,6 +463,9 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 		}
 	}
 	l.records[record.UID] = record
+	if record.Status.Phase == berthv1alpha1.PhasePublished {
+		delete(l.forced, record.Spec.Placement)
+	}
 	l.onSteps(record)
 	if l.adopted[record.Spec.Placement] == record.Spec.To {
 		delete(l.adopted, record.Spec.Placement)
