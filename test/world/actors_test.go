@@ -30,7 +30,11 @@ func (s step) String() string { return fmt.Sprintf("%s %s %d", s.after, s.what, 
 
 func (s step) run(ctx context.Context, w *world) {
 	a := &actor{world: w, ctx: ctx, random: rand.New(rand.NewPCG(s.seed, 7))}
-	deeds[s.what](a)
+	if deed := deeds[s.what]; deed != nil {
+		deed(a)
+		return
+	}
+	situations[s.what](a)
 }
 
 // actor does one step.
@@ -66,6 +70,9 @@ func script(seed uint64, length time.Duration) (steps []step) {
 		}
 		steps = append(steps, step{after, name, random.Uint64()})
 		at += after
+	}
+	if hasSituations(seed) {
+		return withSituations(seed, steps)
 	}
 	return steps
 }

@@ -62,7 +62,7 @@ func freezeDeed(a *actor) {
 
 // clockDeed sets the clock of a replica, which stays wrong over restarts.
 func clockDeed(a *actor) {
-	if a.limits != nil {
+	if a.limited {
 		return // The window of a limit has the time of the clock.
 	}
 	name := pick(a, "one", "two")
@@ -102,7 +102,7 @@ func (w *world) setClock(name string, off time.Duration) {
 
 // endAccidents ends all faults.
 func (w *world) endAccidents() {
-	w.losses = 0
+	w.losses, w.refusedUntil = 0, time.Time{}
 	w.schedule.SetSlow(0)
 	w.schedule.Thaw()
 	limitFiles(-1)

@@ -541,7 +541,7 @@ func (w *world) simulator(ctx context.Context) (*simulator.Simulator, simulator.
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{Config: w.limits})
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{Config: w.config, Plugins: gates})
 	return s, objects, err
 }
 

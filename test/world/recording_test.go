@@ -16,7 +16,7 @@ func verifyRecording(ctx context.Context, dir string) (verified *replay.Verifica
 		return nil, []string{"BROKEN the recording: " + err.Error()}
 	}
 	defer r.Close()
-	verified, err = replay.Verify(ctx, r, nil, func(m replay.Mismatch) error {
+	verified, err = replay.Verify(ctx, r, gates, func(m replay.Mismatch) error {
 		broken = append(broken, fmt.Sprintf("BROKEN the decision for %s at %s is another one when it is made again: %s", m.Recorded.Key(), m.Recorded.Now.UTC().Format("15:04:05.000"), m.Difference))
 		return nil
 	}, nil)

@@ -11,7 +11,6 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/world/server"
 )
 
@@ -21,21 +20,6 @@ const (
 	maxRemoved   = 4
 	removeWindow = 10 * time.Minute
 )
-
-func limits() *config.PlacementSchedulerConfiguration {
-	c, err := config.Load([]byte(`
-apiVersion: config.berth.dev/v1alpha1
-kind: PlacementSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - name: BlastRadius
-    args: {fleetMaxRemoved: 4, window: 10m, settle: 0s}
-`))
-	if err != nil {
-		panic(err)
-	}
-	return c
-}
 
 // removed are clusters that one write of a page removed.
 type removed struct {
@@ -126,7 +110,7 @@ func (l *laws) permittedAt(placement string, names []string) time.Time {
 // checkRemovals: no more clusters leave within the window than the limit says.
 func (l *laws) checkRemovals(w *server.Write, placement string, before, after map[string]bool) {
 	names := clustersThatLeft(before, after)
-	if l.w.limits == nil || len(names) == 0 || w.Late {
+	if !l.w.limited || len(names) == 0 || w.Late {
 		return
 	}
 	all := 0

@@ -49,8 +49,9 @@ type world struct {
 	laws      *laws
 	// queues is true in a world with queues.
 	queues bool
-	// limits is the configuration of a world with a limit on removals; nil without one.
-	limits *config.PlacementSchedulerConfiguration
+	// limited is true in a world with a limit on removals.
+	limited bool
+	config  *config.PlacementSchedulerConfiguration
 	// recording is the folder to which all replicas record; diskFull is true while its disk is.
 	recording string
 	diskFull  bool
@@ -71,6 +72,8 @@ type world struct {
 	// rivalsEnd is until when another client writes pages while replicas do, with direct.
 	rivalsEnd time.Time
 	direct    client.Client
+	// refusedUntil is until when the server refuses records.
+	refusedUntil time.Time
 	// rested is true if nothing happened at rest.
 	rested bool
 	story  []string
@@ -98,9 +101,8 @@ func newWorld(seed uint64) *world {
 		panic(err)
 	}
 	w := &world{seed: seed, server: s, schedule: server.NewSchedule(seed), replicas: map[string]*replica{}, frozen: map[string]time.Time{}, faults: map[string]int{}, off: map[string]time.Duration{}, queues: seed/2%2 == 0}
-	if seed%5 == 0 {
-		w.limits = limits()
-	}
+	w.limited = seed%5 == 0 || hasSituations(seed) && seed%8 == 7
+	w.config = configOf(w.limited, hasSituations(seed))
 	w.laws = newLaws(w)
 	s.OnWrite = w.laws.onWrite
 	w.hub, err = client.New(&rest.Config{Host: host, Transport: w.schedule.Transport(s, "person"), QPS: -1}, client.Options{Scheme: scheme()})
@@ -114,6 +116,9 @@ func newWorld(seed uint64) *world {
 	w.schedule.Faults = func(of string, r *http.Request) (f server.Fault) {
 		w.rival(of, r, random)
 		defer func() { w.laws.onRequest(of, r, f) }()
+		if of != "person" && r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/placementchanges") && time.Now().Before(w.refusedUntil) {
+			return server.Fault{LostBefore: true}
+		}
 		if of == "person" || strings.Contains(r.URL.Path, "/configmaps") || time.Now().After(w.lossesEnd) || random.IntN(100) >= w.losses {
 			return f
 		}
@@ -186,7 +191,7 @@ func (s started) Start(ctx context.Context) error {
 // start starts a replica, which runs until restart.
 func (w *world) start(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording, now: w.clock(name), config: w.limits}
+	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording, now: w.clock(name), config: w.config}
 	if w.queues {
 		r.queues = client.ObjectKeyFromObject(queueConfig(0, 0, 0))
 	}
@@ -225,7 +230,7 @@ func (r *replica) run(ctx context.Context) {
 	defer close(ended)
 	mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
 		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
-		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now, Config: r.config,
+		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now, Config: r.config, Plugins: gates,
 		Recording: recording.Options{Dir: r.recording},
 	})
 	if err == nil && mgr.Add(started{mgr.GetCache(), ready, r.queues.Name != ""}) == nil {
