@@ -27,8 +27,8 @@ const (
 // Listed is a cluster that is published now.
 type Listed struct {
 	Name string
-	// Unknown is true if Ready is false because a readiness source cannot be read, Young if the
-	// cluster is ready, but not for minReadySeconds.
+	// Unknown is true if a readiness source cannot be read, Young if Ready is false only because of
+	// minReadySeconds.
 	Ready, Unknown, Young bool
 	Removal               Removal
 	// Original is true if the cluster was published when the change began.

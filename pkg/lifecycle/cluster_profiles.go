@@ -99,7 +99,7 @@ func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan
 		}
 		failed, err := p.write(ctx, p.Plan(pl, append(published, hidden...), plan))
 		if isUnanswered(err) {
-			p.unanswered.Store(key, true)
+			p.unanswered.Store(key, struct{}{})
 		}
 		if err == nil {
 			return nil
@@ -167,7 +167,6 @@ func (p *profilePages) write(ctx context.Context, writes []decisions.ProfileWrit
 			return w, fmt.Errorf("encoding: %w", err)
 		}
 		page := &unstructured.Unstructured{Object: content}
-		page.SetGroupVersionKind(profileKind(""))
 		page.SetManagedFields(nil)
 		if last := versions[w.Page.Name]; last != nil {
 			page.SetUID(last.GetUID())

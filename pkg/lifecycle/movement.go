@@ -67,7 +67,7 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 	t.AwaitsReadiness = len(waiting) > 0
 	t.Why = whyNoStep(update, waiting, pl.Spec.NumberOfClusters != nil)
 	available := update.MinAvailable
-	if update.MinAvailable = 0; available > 0 && update.Moves() {
+	if update.MinAvailable = 0; update.Moves() {
 		t.Paused, t.Approvable = v1alpha1.ReasonMinAvailable, true
 		t.Why = fmt.Sprintf("minAvailable of DisruptionPolicy %s: %d of the %d clusters that were published when the change began must stay published",
 			limitedBy, available, max(available, len(change.Original)))
@@ -109,7 +109,7 @@ func setReady(state *framework.CycleState, update *changes.RollingUpdate, change
 		c := &update.Listed[i]
 		why := snapshot.NotReady[c.Name]
 		c.Unknown = snapshot.Unknown[c.Name]
-		if since, added := change.ReadySince[c.Name]; why == "" && added && policy.MinReady > 0 {
+		if since := change.ReadySince[c.Name]; why == "" && policy.MinReady > 0 {
 			if ready := since.Add(policy.MinReady); snapshot.Now.Before(ready) {
 				state.RequeueAt(ready)
 				c.Young = true
@@ -118,7 +118,7 @@ func setReady(state *framework.CycleState, update *changes.RollingUpdate, change
 		}
 		c.Ready = why == "" || late && c.Removal == changes.Stays
 		c.Young = c.Young && !c.Ready
-		if c.Unknown = c.Unknown && !c.Ready; !c.Ready && c.Removal == changes.Stays {
+		if !c.Ready && c.Removal == changes.Stays {
 			waiting = append(waiting, notReady{c.Name, why})
 		}
 	}

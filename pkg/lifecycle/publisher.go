@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -51,7 +52,7 @@ type unverifiedPages struct {
 	failed map[types.NamespacedName]map[string]failedWrite
 	// begun are the names of pages whose creation failed: they may exist without their label, which
 	// a later update adds. That update counts as the creation.
-	begun map[types.NamespacedName]map[string]bool
+	begun map[types.NamespacedName]sets.Set[string]
 	// profiles are the Placements with a page of ClusterProfiles whose last write was not answered.
 	profiles sync.Map
 }
@@ -68,7 +69,7 @@ func NewDecisionPublisher(_ context.Context, raw json.RawMessage, handle *framew
 		err = args.ClusterProfiles.validate()
 	}
 	p := &DecisionPublisher{handle: handle, unverifiedPages: framework.Shared(handle, DecisionPublisherName, func() *unverifiedPages {
-		return &unverifiedPages{failed: map[types.NamespacedName]map[string]failedWrite{}, begun: map[types.NamespacedName]map[string]bool{}}
+		return &unverifiedPages{failed: map[types.NamespacedName]map[string]failedWrite{}, begun: map[types.NamespacedName]sets.Set[string]{}}
 	})}
 	if o := args.ClusterProfiles; o.Enabled && handle != nil && handle.Client != nil {
 		p.profiles = &profilePages{decisions.Profiles{Namespace: o.Namespace, Qualified: o.Names == qualifiedNames, SchedulerName: o.SchedulerName}, handle.Client, &p.unverifiedPages.profiles}
@@ -194,7 +195,7 @@ func (p *DecisionPublisher) writePage(ctx context.Context, pl *v1alpha1.Placemen
 func (u *unverifiedPages) isBegun(pl *v1alpha1.Placement, name string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.begun[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}][name]
+	return u.begun[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}].Has(name)
 }
 
 func (u *unverifiedPages) setBegun(pl *v1alpha1.Placement, name string, begun bool) {
@@ -207,9 +208,9 @@ func (u *unverifiedPages) setBegun(pl *v1alpha1.Placement, name string, begun bo
 			delete(u.begun, key)
 		}
 	case u.begun[key] == nil:
-		u.begun[key] = map[string]bool{name: true}
+		u.begun[key] = sets.New(name)
 	default:
-		u.begun[key][name] = true
+		u.begun[key].Insert(name)
 	}
 }
 
