@@ -101,6 +101,9 @@ func (h *applicationSets) List(_ context.Context, list client.ObjectList, opts .
 	}
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	all := list.(*unstructured.UnstructuredList)
+	if all.GetAPIVersion() != "argoproj.io/v1alpha1" || all.GetKind() != "ApplicationSetList" {
+		return fmt.Errorf("a list of %s", all.GroupVersionKind())
+	}
 	all.Items = nil
 	for _, set := range h.sets {
 		if set.GetNamespace() == o.Namespace {

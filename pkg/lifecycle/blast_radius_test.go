@@ -273,11 +273,7 @@ func TestBlastRadius(t *testing.T) {
 		"settled, it passes":   {`{"maxRemoved": 3, "settle": "1s"}`, []loss{{removed: 1, want: "settle 1s"}, {at: time.Second, removed: 1, want: "pass"}}},
 		"approved settles not": {`{"maxRemoved": 3}`, []loss{{removed: 9, approved: true, want: "pass"}}},
 		"held settles not":     {`{"maxRemoved": 3}`, []loss{{removed: 9, held: BlastRadiusName, want: "9 of 10"}}},
-		"held by another settles not again": {`{"maxRemoved": 3}`, []loss{
-			{removed: 1, want: "settle 5s"},
-			{at: 5 * time.Second, removed: 1, undone: true, want: "pass"},
-			{at: time.Minute, removed: 1, held: ApprovalName, undone: true, want: "pass"},
-		}},
+		"held by another, too": {`{"maxRemoved": 3}`, []loss{{removed: 1, held: ApprovalName, want: "pass"}}},
 		"settling ends when nothing is removed": {`{"maxRemoved": 3}`, []loss{
 			{removed: 1, want: "settle 5s"},
 			{at: 4 * time.Second, removed: 0, want: "pass"},
@@ -349,6 +345,33 @@ func TestRemovalBesideTheRest(t *testing.T) {
 	}
 }
 
+// TestRevokedRemovalIsRepeated when the first removal leaves the window: no record keeps it held.
+func TestRevokedRemovalIsRepeated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind   framework.Kind
+		heldBy map[string]time.Time
+		want   time.Time
+	}{
+		"the whole change":  {kind: framework.ToTarget},
+		"revoked clusters":  {kind: framework.RevokedRemoval, want: start.Add(10 * time.Minute)},
+		"with its own hold": {kind: framework.RevokedRemoval, heldBy: map[string]time.Time{BlastRadiusName: {}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempts(t, `{"maxRemoved": 3, "settle": "0s"}`)
+			pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
+			a.update(start, func(next *removalCounts) {
+				next.Removals = []removal{{Placement: pl.UID, Namespace: "ns", At: start, Clusters: 3}}
+			})
+			p := (&loss{has: 7, removed: 1}).proposal()
+			p.Kind, p.HeldBy = tc.kind, tc.heldBy
+			state := framework.NewCycleState(&framework.Snapshot{Now: start.Add(time.Minute), Subject: &framework.Subject{Placement: pl}, PluginCounts: map[string]any{BlastRadiusName: a.Counts()}})
+			if status, _ := a.Permit(t.Context(), state, pl, p); status.Code() != framework.Wait || !state.Requeue().Equal(tc.want) {
+				t.Errorf("%s %q, again at %s", status.Code(), status.Reason(), state.Requeue())
+			}
+		})
+	}
+}
+
 // TestBlastRadiusRecounts: after a restart, removals are those of the Published records within the
 // window. Records have whole seconds, which count until their end.
 func TestBlastRadiusRecounts(t *testing.T) {
@@ -414,6 +437,24 @@ func TestBlastRadiusRecounts(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestUnknownRemovalsCountInTheirNamespace only, if records of a Placement are missing.
+func TestUnknownRemovalsCountInTheirNamespace(t *testing.T) {
+	for namespace, want := range map[string]string{"ns": "the removals within 10m0s are not known", "other": "pass"} {
+		var records []*berthv1alpha1.PlacementChange
+		for i := range berthv1alpha1.MaxHistoryLimit {
+			pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q", UID: "q"}}
+			record := changes.NewRecord(pl, 0, int64(i+2), changes.Change{})
+			record.Status.Phase, record.Status.CompletionTime = berthv1alpha1.PhasePublished, &metav1.Time{Time: start.Add(-time.Minute)}
+			records = append(records, record)
+		}
+		a := newAttempts(t, `{"fleetMaxRemoved": 3, "settle": "0s"}`)
+		a.Recount(records)
+		if got := a.propose(t, loss{namespace: namespace, removed: 1}); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q, want %q", namespace, got, want)
+		}
 	}
 }
 

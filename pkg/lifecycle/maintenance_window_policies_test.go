@@ -119,6 +119,15 @@ func TestMaintenanceWindowSearchEnds(t *testing.T) {
 	}
 }
 
+// TestSearched: the time of a search is in days from two days on.
+func TestSearched(t *testing.T) {
+	for d, want := range map[time.Duration]string{-time.Minute: "0 minutes", 47 * time.Hour: "2820 minutes", 48 * time.Hour: "2 days"} {
+		if got := searched(d); got != want {
+			t.Errorf("%s: got %q, want %q", d, got, want)
+		}
+	}
+}
+
 // neverOpen are windows whose search ends in the past.
 type neverOpen struct{}
 

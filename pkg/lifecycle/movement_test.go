@@ -16,15 +16,21 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// leavingOf parses "a- b~ c?": - is a forced removal, ~ a drained cluster, ? one that does not
+// leavingOf parses "a- b~ c?": - is a forced removal, ~ a drained cluster, ! an unavailable one and
+// + another one that would qualify otherwise, = a drained one that would not, ? one that does not
 // qualify, and ^ one that was outranked.
 func leavingOf(text string) (names []string, all []framework.Leaving) {
 	for i, field := range strings.Fields(text) {
-		name := strings.TrimRight(field, "-~?^")
+		name := strings.TrimRight(field, "-~=!+?^")
 		l := framework.Leaving{Name: name, Forced: strings.HasSuffix(field, "-"), Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)}
 		switch field[len(field)-1] {
-		case '~':
+		case '~', '=':
 			l.Cluster = framework.NewCluster(fixture.Cluster(name).Taint(v1alpha1.DrainTaint, "", v1alpha1.TaintEffectNoSelect).Obj(), i)
+			l.OtherwiseQualifies = strings.HasSuffix(field, "~")
+		case '!':
+			l.Cluster = framework.NewCluster(fixture.Cluster(name).Taint(v1alpha1.ManagedClusterTaintUnavailable, "", v1alpha1.TaintEffectNoSelect).Obj(), i)
+			l.OtherwiseQualifies = true
+		case '+':
 			l.OtherwiseQualifies = true
 		case '^':
 			l.Rank = i + 1
@@ -38,30 +44,35 @@ func leavingOf(text string) (names []string, all []framework.Leaving) {
 func TestMovement(t *testing.T) {
 	now := fixture.Now
 	for name, tc := range map[string]struct {
-		number   int32
-		limit    int
-		policy   func(spec *berthv1alpha1.DisruptionPolicySpec)
-		listed   string
-		target   string
-		added    string
-		leaving  string
-		notReady map[string]string
-		ready    map[string]time.Time
-		progress time.Time
-		original string
-		approved bool
+		number  int32
+		limit   *int
+		policy  func(spec *berthv1alpha1.DisruptionPolicySpec)
+		more    int
+		listed  string
+		evicted string
+		// replaceFirst is that of the Subject.
+		replaceFirst bool
+		target       string
+		added        string
+		leaving      string
+		notReady     map[string]string
+		ready        map[string]time.Time
+		progress     time.Time
+		original     string
+		approved     bool
 		// want is "added | removed | why".
 		want        string
 		wantRequeue time.Time
 		wantPaused  string
 	}{
 		"a replacement":               {listed: "a b", target: "b c", added: "c", leaving: "a?", want: "c |  | "},
-		"a quota below the number":    {number: 8, limit: 2, listed: "a b", target: "b c", added: "c", leaving: "a~", want: "c |  | "},
-		"then the drained one leaves": {number: 8, limit: 2, listed: "a b c", target: "b c", leaving: "a~", want: " | a | "},
+		"a quota below the number":    {number: 8, limit: new(2), listed: "a b", target: "b c", added: "c", leaving: "a~", want: "c |  | "},
+		"then the drained one leaves": {number: 8, limit: new(2), listed: "a b c", target: "b c", leaving: "a~", want: " | a | "},
 		"a quota, and nothing to replace it": {
-			number: 8, limit: 2, listed: "a b", target: "b", leaving: "a~",
+			number: 8, limit: new(2), listed: "a b", target: "b", leaving: "a~",
 			want: " |  | no other cluster is selected to replace those to remove: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves",
 		},
+		"a quota of none":         {number: 8, limit: new(0), listed: "a b", leaving: "a~ b?", want: " | a b | "},
 		"then the old one leaves": {listed: "a b c", target: "b c", leaving: "a?", want: " | a | "},
 		"one that is not ready": {
 			listed: "a b c", target: "b c", leaving: "a?", notReady: map[string]string{"c": "apps: down"},
@@ -79,14 +90,37 @@ func TestMovement(t *testing.T) {
 			want: " |  | waiting for b, d (x), c (y); clusters to remove stay until they are replaced: 3 of 3 desired clusters must be published and ready, maxUnavailable is 0",
 		},
 		"not ready for long enough": {
-			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 10 },
+			policy: minReady,
 			listed: "a b c", target: "b c", leaving: "a?", ready: map[string]time.Time{"c": now.Add(-9 * time.Second)},
 			want:        " |  | waiting for c (ready since 2026-08-01T11:59:51Z, minReadySeconds is 10); clusters to remove stay until they are replaced: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
 			wantRequeue: now.Add(time.Second),
 		},
+		"not ready, although it was": {
+			policy: minReady, listed: "a b c", target: "b c", leaving: "a?",
+			notReady: map[string]string{"c": "x"}, ready: map[string]time.Time{"c": now.Add(-time.Second)},
+			want: " |  | waiting for c (x); clusters to remove stay until they are replaced: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
+		},
+		"ready by another clock, for no minimum": {
+			listed: "a b c", target: "b c", leaving: "a?", ready: map[string]time.Time{"c": now.Add(time.Second)}, want: " | a | ",
+		},
 		"ready for long enough": {
-			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 10 },
+			policy: minReady,
 			listed: "a b c", target: "b c", leaving: "a?", ready: map[string]time.Time{"c": now.Add(-10 * time.Second)}, want: " | a | ",
+		},
+		"one in use that is not ready for long enough is replaced as a ready one is": {
+			policy: minReady, number: 1, listed: "a c", original: "a", target: "c", leaving: "a?",
+			ready: map[string]time.Time{"a": now.Add(-time.Second)}, notReady: map[string]string{"c": "x"},
+			want:        " |  | waiting for c (x); clusters to remove stay until they are replaced: 1 of 1 desired clusters must be published and ready, maxUnavailable is 0",
+			wantRequeue: now.Add(9 * time.Second),
+		},
+		"one that counts as ready after the deadline counts once": {
+			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.MinReadySeconds, spec.OnDeadline, spec.ProgressDeadlineSeconds = 10, berthv1alpha1.DeadlineContinue, 60
+			},
+			number: 2, listed: "a b", original: "a b", target: "a", leaving: "b?", progress: now.Add(-time.Hour),
+			ready:       map[string]time.Time{"a": now.Add(-time.Second), "b": now.Add(-time.Second)},
+			want:        " |  | no other cluster is selected to replace those to remove: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves",
+			wantRequeue: now.Add(9 * time.Second),
 		},
 		"before the deadline": {
 			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) {
@@ -105,9 +139,19 @@ func TestMovement(t *testing.T) {
 			listed: "a b", target: "b", leaving: "a~",
 			want: " |  | without numberOfClusters, no cluster replaces those to remove: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves",
 		},
-		"with a number it is not":    {number: 1, listed: "a b", target: "b", leaving: "a~", want: " | a | "},
-		"one that no longer matches": {listed: "a b", target: "b", leaving: "a?", want: " | a | "},
-		"a forced removal":           {number: 2, listed: "a b", target: "b", leaving: "a-", want: " | a | "},
+		"an evicted cluster is desired": {
+			evicted: "a", listed: "a b", target: "b", leaving: "a+",
+			want: " |  | without numberOfClusters, no cluster replaces those to remove: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves",
+		},
+		"one that does not respond is replaced first": {
+			replaceFirst: true, listed: "a b", target: "b", leaving: "a!",
+			want: " |  | without numberOfClusters, no cluster replaces those to remove: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0; with 1 the next one leaves",
+		},
+		"one that does not respond leaves at once":                 {listed: "a b", target: "b", leaving: "a!", want: " | a | "},
+		"with a number it is not":                                  {number: 1, listed: "a b", target: "b", leaving: "a~", want: " | a | "},
+		"one that was drained and does not qualify is not desired": {listed: "a b", target: "b", leaving: "a=", want: " | a | "},
+		"one that no longer matches":                               {listed: "a b", target: "b", leaving: "a?", want: " | a | "},
+		"a forced removal":                                         {number: 2, listed: "a b", target: "b", leaving: "a-", want: " | a | "},
 		"one may leave": {
 			policy: atLeast("50%"), listed: "a b c", leaving: "a? b? c?", original: "a b c", want: " | a | ",
 		},
@@ -131,15 +175,27 @@ func TestMovement(t *testing.T) {
 			number: 2, policy: func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) },
 			listed: "a b", target: "c d", added: "c d", leaving: "a? b?", want: "c | a | ",
 		},
+		"one is missing already": {
+			number: 3, policy: func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) },
+			listed: "a b", target: "b", leaving: "a?",
+			want: " |  | no other cluster is selected to replace those to remove: 2 of 3 desired clusters must be published and ready, maxUnavailable is 1; with 2 the next one leaves",
+		},
+		"too many policies": {
+			more: 2, listed: "a b c", target: "c d", added: "d", leaving: "a- b?", wantPaused: v1alpha1.ReasonSuspended,
+			want: " | a | 3 DisruptionPolicies select the Placement, at most 1 may; until fewer do, only forced removals are published",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "careful"}}
 			if tc.policy != nil {
 				tc.policy(&policy.Spec)
 			}
-			state := framework.NewCycleState(&framework.Snapshot{Now: now, Limit: cmp.Or(tc.limit, -1), NotReady: tc.notReady, Subject: &framework.Subject{
-				DisruptionPolicies: []*berthv1alpha1.DisruptionPolicy{policy}, Last: &framework.Published{Names: strings.Fields(tc.listed)},
+			state := framework.NewCycleState(&framework.Snapshot{Now: now, Limit: *cmp.Or(tc.limit, new(-1)), NotReady: tc.notReady, Subject: &framework.Subject{
+				DisruptionPolicies: []*berthv1alpha1.DisruptionPolicy{policy}, MorePolicies: tc.more, ReplaceFirst: tc.replaceFirst, Last: &framework.Published{Names: strings.Fields(tc.listed)},
 			}})
+			for cluster := range strings.FieldsSeq(tc.evicted) {
+				state.Snapshot().Subject.Evictions = append(state.Snapshot().Subject.Evictions, framework.Eviction{Cluster: cluster})
+			}
 			p := &framework.Proposal{Approved: tc.approved, Clusters: strings.Fields(tc.target), Added: strings.Fields(tc.added)}
 			for i, name := range p.Added {
 				p.Selected = append(p.Selected, framework.SelectedCluster{Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)})
@@ -179,6 +235,8 @@ func TestMovement(t *testing.T) {
 func atLeast(available string) func(*berthv1alpha1.DisruptionPolicySpec) {
 	return func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinAvailable = new(intstr.Parse(available)) }
 }
+
+func minReady(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 10 }
 
 func suspend(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }
 

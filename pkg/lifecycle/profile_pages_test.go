@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -194,9 +196,11 @@ func TestProfilePagesPublish(t *testing.T) {
 }
 
 // TestUnansweredWriteOfAProfilePageCannotFollow: after a write without answer the page gets another
-// version, although it lists the clusters of the next plan.
+// version, although it lists the clusters of the next plan. Pages of other objects do not.
 func TestUnansweredWriteOfAProfilePageCannotFollow(t *testing.T) {
-	hub := newProfileHub(t, profilePage("p", "p-decision-1", "5", "0", "a"))
+	foreign := profilePage("p", "q-decision-1", "1", "0")
+	foreign.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "q", UID: "q", Controller: new(true)}})
+	hub := newProfileHub(t, profilePage("p", "p-decision-1", "5", "0", "a"), foreign)
 	pages, pl := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}, fixture.Placement("ns", "p").Obj()
 	hub.failures["update p-decision-1"] = errLost
 	for _, cluster := range []string{"b", "a"} {
@@ -213,7 +217,8 @@ func TestUnansweredWriteOfAProfilePageCannotFollow(t *testing.T) {
 	if diff := cmp.Diff([]string{"update p-decision-1@5"}, hub.calls); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if published, err := pages.list(t.Context(), pl); err != nil || len(published) != 1 || published[0].ResourceVersion != "6" {
+	published, err := pages.list(t.Context(), pl)
+	if err != nil || len(published) != 2 || published[0].ResourceVersion != "6" || published[0].Annotations[berthv1alpha1.FenceAnnotation] != "5" {
 		t.Errorf("published %v, %v", published, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -166,6 +167,46 @@ func TestPagesInDoubtAreReadFirst(t *testing.T) {
 	}
 	if len(p.failed) > 0 {
 		t.Errorf("still unverified: %v", p.failed)
+	}
+}
+
+// completing is a hub that does not answer creations, and carries out updates.
+type completing struct{ unanswered }
+
+func (*completing) Update(_ context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	return page, nil
+}
+
+// TestCompletedCreationCounts once: a page that exists without its label after its creation has
+// failed is created by the update that adds the label.
+func TestCompletedCreationCounts(t *testing.T) {
+	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}}
+	hub := &completing{}
+	p := newPublisher(t, &framework.Handle{Pages: hub})
+	create := func(name string) decisions.Page {
+		page := decisions.Page{Name: name}
+		hub.found = page.Object(pl)
+		hub.found.Labels = nil
+		if _, err := p.writePage(t.Context(), pl, decisions.Write{Op: decisions.Create, Page: page}); !errors.Is(err, errLost) {
+			t.Fatalf("got error %v", err)
+		}
+		page.Current = hub.found
+		return page
+	}
+	for _, page := range []decisions.Page{create("p-decision-0"), create("p-decision-1")} {
+		for _, want := range []bool{true, false} {
+			done, err := p.writePage(t.Context(), pl, decisions.Write{Op: decisions.Update, Page: page})
+			if err != nil || done.Created != want || done.DecisionsChanged != want {
+				t.Errorf("%s: got %+v, %v, want created: %t", page.Name, done, err, want)
+			}
+		}
+	}
+	if len(p.begun) > 0 {
+		t.Errorf("still begun: %v", p.begun)
+	}
+	create("p-decision-2")
+	if p.Forget(types.NamespacedName{Namespace: "n", Name: "p"}); len(p.begun) > 0 {
+		t.Errorf("begun, although the Placement is gone: %v", p.begun)
 	}
 }
 

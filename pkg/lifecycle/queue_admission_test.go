@@ -33,3 +33,23 @@ func TestQueueAdmissionPreEnqueue(t *testing.T) {
 		})
 	}
 }
+
+// TestAdmissionThatIsCheckedAgain: attempts are skipped as long as a Placement stays admitted.
+func TestAdmissionThatIsCheckedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		queue *framework.QueueAdmission
+		want  bool
+	}{
+		"no queues":    {want: true},
+		"admitted":     {queue: &framework.QueueAdmission{Admitted: true}, want: true},
+		"for a while":  {queue: &framework.QueueAdmission{Admitted: true, RetryAt: fixture.Now}},
+		"not admitted": {queue: &framework.QueueAdmission{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Queue: tc.queue})
+			if _, got := (QueueAdmission{}).Recheck(state); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

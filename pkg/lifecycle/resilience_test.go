@@ -11,7 +11,9 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/lifecycle"
+	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -96,6 +98,15 @@ func TestResilient(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestLossWithoutDecision: if nothing is decided without a domain, the other clusters stay.
+func TestLossWithoutDecision(t *testing.T) {
+	lost, had := framework.Bitset(nil).Set(1), framework.Bitset(nil).Set(0).Set(1)
+	got := lifecycle.LossOf(resilience.Domain{Name: "eu"}, lost, had, &framework.Selected{Why: "the policy is invalid"})
+	if diff := cmp.Diff(resilience.Loss{Domain: "eu", Lost: 1, Missing: 1, Why: "the policy is invalid"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
