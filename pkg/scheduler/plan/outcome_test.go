@@ -11,6 +11,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // TestEffects says for each outcome what it means for the condition, the event, the record and the
@@ -100,6 +101,52 @@ func TestMessages(t *testing.T) {
 			tc.plan.Outcome, tc.plan.Decision, tc.plan.Change = tc.plan.Answer, decisionOn(nil), cmp.Or(tc.plan.Change, &Move{Proposal: change})
 			if got := tc.plan.Message(); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestDeferredChange: the message of a change in progress says what comes next, and what that waits
+// for. It cannot be approved yet.
+func TestDeferredChange(t *testing.T) {
+	until := metav1.NewTime(fixture.Now.Add(time.Hour))
+	for name, tc := range map[string]struct {
+		deferred Deferred
+		want     string
+	}{
+		"a change": {Deferred{Move: &Move{Proposal: &framework.Proposal{Added: []string{"a"}, Revision: 3}}}, "change 3 follows"},
+		"none":     {Deferred{Move: &Move{Proposal: &framework.Proposal{Revision: 3}}}, "the selected clusters are published, and end the change"},
+		"a held change": {
+			Deferred{&Move{Proposal: &framework.Proposal{Removed: []string{"a"}, Revision: 3}}, Verdict{Holds: []berthv1alpha1.ChangeHold{{Plugin: "x", Reason: "r", Until: &until}}}},
+			"change 3 follows: it waits for x: r (expires 2026-08-01T13:00:00Z)",
+		},
+		"a waiting change": {
+			Deferred{&Move{Proposal: &framework.Proposal{Removed: []string{"a"}, Revision: 3}}, Verdict{Reason: "x: busy"}}, "change 3 follows: it waits for x: busy",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.deferred.describe(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestForcedRemovalsOfAHeldChange are made only while plugins that permit them hold it.
+func TestForcedRemovalsOfAHeldChange(t *testing.T) {
+	for name, tc := range map[string]struct {
+		outcome Outcome
+		heldBy  []string
+	}{
+		"held by a plugin that does not permit them": {Held, []string{"x"}},
+		"expired because another one failed":         {Expired, nil},
+		"waiting":                                    {Waiting, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := planOf(decisionOn(nil))
+			a.Outcome, a.heldBy = tc.outcome, tc.heldBy
+			if a.holdsPermitForced() {
+				t.Error("permitted")
 			}
 		})
 	}

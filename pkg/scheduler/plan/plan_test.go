@@ -54,6 +54,15 @@ func TestUndecidedKeepsTheMeasurement(t *testing.T) {
 	}
 }
 
+// TestUnrecordedClustersAreForgotten: each attempt is told which clusters have no record yet.
+func TestUnrecordedClustersAreForgotten(t *testing.T) {
+	d := decisionOn(lastOf("a"))
+	d.Snapshot.Timers.Unrecorded, d.Snapshot.Timers.UnrecordedAt = []string{"a"}, fixture.Now
+	if p := madeOf(t, d); len(p.Timers.Unrecorded) > 0 || !p.Timers.UnrecordedAt.IsZero() {
+		t.Errorf("%v at %s", p.Timers.Unrecorded, p.Timers.UnrecordedAt)
+	}
+}
+
 // TestHeld: what is remembered of a held change after each outcome.
 func TestHeld(t *testing.T) {
 	until := metav1.NewTime(fixture.Now.Add(time.Hour))
