@@ -56,12 +56,20 @@ func TestManyPlacementsApartFromEachOtherAreNoCycle(t *testing.T) {
 	}
 }
 
-// TestOneSidedCycle: an apartFrom that the other Placement does not have makes a cycle unsettled.
-func TestOneSidedCycle(t *testing.T) {
+// TestUnsettledCycles have an apartFrom that the other Placement does not have, or both with and
+// apartFrom.
+func TestUnsettledCycles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		apartFrom [3][]string // of p0, p1 and p2
-		want      string      // for p0
+		with      [3][]string
+		want      string // for p0
 	}{
+		"with one that is apart": {
+			with: [3][]string{{"p1"}, nil, {"p0"}}, apartFrom: [3][]string{nil, {"p2"}, {"p1"}},
+			want: "p0 with p1, p1 apart from p2, p2 with p0",
+		},
+		"with each other, and apart from the third": {with: [3][]string{{"p1"}, {"p0"}, nil}, apartFrom: [3][]string{{"p2"}, nil, {"p0"}}},
+		"with the next":      {with: [3][]string{{"p1"}, {"p2"}, {"p0"}}},
 		"each from the next": {apartFrom: [3][]string{{"p1"}, {"p2"}, {"p0"}}, want: "p0 apart from p1, p1 apart from p2, p2 apart from p0"},
 		"one is not mutual":  {apartFrom: [3][]string{{"p1", "p2"}, {"p0", "p2"}, {"p0"}}, want: "p1 apart from p2, p2 apart from p0, p0 apart from p1"},
 		"all are mutual":     {apartFrom: [3][]string{{"p1", "p2"}, {"p0", "p2"}, {"p0", "p1"}}},
@@ -72,7 +80,7 @@ func TestOneSidedCycle(t *testing.T) {
 			for i, others := range tc.apartFrom {
 				placement := fmt.Sprint("p", i)
 				inv.Update(fixture.Placement("n", placement).Obj())
-				inv.Update(affinityPolicy(placement, nil, named(others...)))
+				inv.Update(affinityPolicy(placement, named(tc.with[i]...), named(others...)))
 			}
 			if got := cycleOf(inv, "p0"); got != tc.want {
 				t.Errorf("the cycle is %q, want %q", got, tc.want)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -35,6 +36,56 @@ func TestSameQuantities(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := sameQuantities(tc.a, tc.b); got != tc.want {
 				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestSameLists: an edit of any list of a record is seen.
+func TestSameLists(t *testing.T) {
+	for name, edit := range map[string]func(*berthv1alpha1.PlacementChangeSpec){
+		"truncated":          func(spec *berthv1alpha1.PlacementChangeSpec) { spec.Truncated = true },
+		"the count of added": func(spec *berthv1alpha1.PlacementChangeSpec) { spec.AddedCount++ },
+		"that of removed":    func(spec *berthv1alpha1.PlacementChangeSpec) { spec.RemovedCount++ },
+		"both, packed":       func(spec *berthv1alpha1.PlacementChangeSpec) { spec.Delta = []byte{1} },
+		"added":              func(spec *berthv1alpha1.PlacementChangeSpec) { spec.Added = []string{"b"} },
+		"removed":            func(spec *berthv1alpha1.PlacementChangeSpec) { spec.Removed = []string{"b"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &berthv1alpha1.PlacementChange{Spec: berthv1alpha1.PlacementChangeSpec{Added: []string{"a"}}}
+			b := a.DeepCopy()
+			if !sameLists(a, b) {
+				t.Error("a copy differs")
+			}
+			if edit(&b.Spec); sameLists(a, b) {
+				t.Error("not seen")
+			}
+		})
+	}
+}
+
+// TestCostOfTerms: the work of a term grows with its requirements, as far as they are valid.
+func TestCostOfTerms(t *testing.T) {
+	selecting := func(keys ...string) berthv1alpha1.PlacementReference {
+		s := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+		for _, key := range keys {
+			s.MatchLabels[key] = "x"
+		}
+		return berthv1alpha1.PlacementReference{PlacementSelector: s}
+	}
+	for name, tc := range map[string]struct {
+		term berthv1alpha1.PlacementReference
+		want int
+	}{
+		"a name":            {term: berthv1alpha1.PlacementReference{Placement: "p"}, want: 1},
+		"none":              {term: selecting(), want: 1},
+		"three":             {term: selecting("a", "b", "c"), want: 3},
+		"three, of no kind": {term: selecting("a", "b", "c d"), want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := &berthv1alpha1.SelectionPolicy{Spec: berthv1alpha1.SelectionPolicySpec{Affinity: berthv1alpha1.PlacementAffinity{With: []berthv1alpha1.PlacementReference{tc.term}}}}
+			if got := newSelectionPolicy(policy).with[0].cost; got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
 			}
 		})
 	}

@@ -275,6 +275,19 @@ func TestAssumeRecord(t *testing.T) {
 	}
 }
 
+// TestEndedRecordsAreCountedAsTheyAre, although all their clusters have left.
+func TestEndedRecordsAreCountedAsTheyAre(t *testing.T) {
+	inv := recorded()
+	r := changes.NewRecord(plainWith("u"), 3, 3, changes.NewChange([]string{"left"}, nil))
+	r.UID, r.Status.Phase = "u3", berthv1alpha1.PhaseRejected
+	inv.Update(r)
+	for _, record := range inv.RecordsToCount() {
+		if record.UID == r.UID && record.Status.Phase != berthv1alpha1.PhaseRejected {
+			t.Errorf("the phase is %s", record.Status.Phase)
+		}
+	}
+}
+
 // TestRecordsToCount: a record that lost its status in a crash counts as published when all
 // clusters that it removes have left.
 func TestRecordsToCount(t *testing.T) {
