@@ -112,6 +112,10 @@ func TestWhoIsAffectedByHoldings(t *testing.T) {
 		"a cluster that is left":                  {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[n/b]"},
 		"a label of a peer":                       {[]client.Object{affinityPolicy("b", nil, databases())}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a n/b]"},
 		"a label of a peer without clusters":      {[]client.Object{affinityPolicy("b", nil, databases())}, nil, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a]"},
+		"a left cluster that is too small now":    {[]client.Object{requestingCPU("a", "3"), spread, requestingCPU("b", "3")}, map[string][]string{"a": {"c1"}, "b": {"c1", "c2"}}, func(h *holders) { h.publish("b", "c2") }, "[n/b]"},
+		"a left cluster that is large enough":     {[]client.Object{requestingCPU("a", "1"), spread, requestingCPU("b", "3")}, map[string][]string{"a": {"c1"}, "b": {"c1", "c2"}}, func(h *holders) { h.publish("b", "c2") }, "[]"},
+		"a left cluster of a peer":                {[]client.Object{affinityPolicy("b", nil, named("a")), spread}, map[string][]string{"a": {"c1"}, "b": {"c1", "c2"}}, func(h *holders) { h.publish("b", "c2") }, "[n/b]"},
+		"a left cluster that decides nothing":     {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"a": {"c1"}, "b": {"c1", "c2"}}, func(h *holders) { h.publish("b", "c2") }, "[]"},
 		"two policies have no affinity": {[]client.Object{affinityPolicy("b", nil, named("a")), func() client.Object {
 			second := affinityPolicy("second", nil, named("a"))
 			second.Spec.Placement = "b"

@@ -127,6 +127,7 @@ func TestReadinessAffects(t *testing.T) {
 	expect("the same for other Placements", true, inv.SetReadiness("apps", forPlacements("else", object("c1", "a", "c1", true, nil))))
 	expect("an object that is deleted", true, inv.DeleteReadiness("apps", Key{Namespace: "ns", Name: "a"}))
 	expect("an object that is deleted twice", false, inv.DeleteReadiness("apps", Key{Namespace: "ns", Name: "a"}))
+	expect("too many objects of the namespace", true, inv.FailReadinessNamespace("apps", "ns", "too many"))
 	expect("a failure", true, inv.FailReadiness("apps", "down"))
 	expect("an object after a failure", false, inv.SetReadiness("apps", object("ns", "a", "c1", true, nil)))
 	record = record.DeepCopy()

@@ -17,6 +17,9 @@ func TestCheckBounds(t *testing.T) {
 	wide.Values = slices.Repeat([]string{"v"}, 1_001)
 	group := v1alpha1.DecisionGroup{}
 	group.ClusterSelector.ClaimSelector.MatchExpressions = slices.Repeat([]metav1.LabelSelectorRequirement{requirement}, 100)
+	labelled := v1alpha1.DecisionGroup{}
+	labelled.ClusterSelector.LabelSelector.MatchLabels = map[string]string{"k": "v"}
+	labelled.ClusterSelector.LabelSelector.MatchExpressions = group.ClusterSelector.ClaimSelector.MatchExpressions
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.PlacementSpec)
 		want   string
@@ -91,6 +94,12 @@ func TestCheckBounds(t *testing.T) {
 				s.DecisionStrategy.GroupStrategy.DecisionGroups = slices.Repeat([]v1alpha1.DecisionGroup{group}, 26)
 			},
 			want: "spec.decisionStrategy.groupStrategy.decisionGroups: Too many: 5200: all groups together must have at most 5000 requirements and values",
+		},
+		"decision groups with labels": {
+			change: func(s *v1alpha1.PlacementSpec) {
+				s.DecisionStrategy.GroupStrategy.DecisionGroups = slices.Repeat([]v1alpha1.DecisionGroup{labelled}, 25)
+			},
+			want: "spec.decisionStrategy.groupStrategy.decisionGroups: Too many: 5025: all groups together must have at most 5000 requirements and values",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 )
 
 // excluding is a result of four clusters: PreFilter of F narrows them to a, b and c, that of G to a
-// and b; Filter of G excludes b.
+// and b; Filter of G excludes b. H excludes none.
 func excluding() *Decision {
 	f := &plain{name: "F", filtered: map[string]*framework.Status{"d": framework.NewStatus(framework.Unschedulable, "not wanted")}}
-	g := &plain{name: "G"}
-	r := &Decision{Profile: &plugins.Profile{Filter: []framework.FilterPlugin{f, g}}, State: framework.NewCycleState(nil)}
+	g, h := &plain{name: "G"}, &plain{name: "H"}
+	r := &Decision{Profile: &plugins.Profile{Filter: []framework.FilterPlugin{f, g, h}}, State: framework.NewCycleState(nil)}
 	clusters := &framework.Vector[*framework.Cluster]{}
 	var all []*framework.Cluster
 	for i, name := range []string{"d", "c", "b", "a"} {
@@ -56,7 +56,7 @@ func TestFilterResults(t *testing.T) {
 		t.Errorf("before the filters ran: %v", got)
 	}
 	r.filtered = true
-	want := []FilterResult{{Name: "F", Clusters: []string{"a", "b", "c"}}, {Name: "F,G", Clusters: []string{"a"}}}
+	want := []FilterResult{{Name: "F", Clusters: []string{"a", "b", "c"}}, {Name: "F,G", Clusters: []string{"a"}}, {Name: "F,G,H", Clusters: []string{"a"}}}
 	if diff := cmp.Diff(want, r.FilterResults()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
