@@ -196,7 +196,8 @@ func TestBlastRadius(t *testing.T) {
 			{at: time.Minute - 1, has: 7, removed: 1, want: "4 of 10"},
 			{at: time.Minute, has: 7, removed: 3, want: "pass"},
 		}},
-		"each Placement for itself": {`{"maxRemoved": 3` + atOnce, []loss{{removed: 3, want: "pass"}, {placement: "q", removed: 3, want: "pass"}}},
+		"those of the namespace count once": {`{"fleetMaxRemoved": 5` + atOnce, []loss{{removed: 3, want: "pass"}, {placement: "q", removed: 2, want: "pass"}}},
+		"each Placement for itself":         {`{"maxRemoved": 3` + atOnce, []loss{{removed: 3, want: "pass"}, {placement: "q", removed: 3, want: "pass"}}},
 		"over the namespace": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
 			{removed: 3, want: "pass"},
 			{placement: "q", removed: 2, edited: true, want: "pass"},
@@ -452,7 +453,7 @@ func TestUnknownRemovalsCountInTheirNamespace(t *testing.T) {
 		}
 		a := newAttempts(t, `{"fleetMaxRemoved": 3, "settle": "0s"}`)
 		a.Recount(records)
-		if got := a.propose(t, loss{namespace: namespace, removed: 1}); !strings.HasPrefix(got, want) {
+		if got := a.propose(t, loss{namespace: namespace, removed: 2}); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q, want %q", namespace, got, want)
 		}
 	}

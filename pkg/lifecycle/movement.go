@@ -235,7 +235,6 @@ func suspended(update *changes.RollingUpdate, why string) *framework.Transition 
 			t.Removed = append(t.Removed, c.Name)
 		}
 	}
-	slices.Sort(t.Removed)
 	return t
 }
 
