@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -111,13 +110,10 @@ func TestWorld(t *testing.T) {
 	began := time.Now()
 	sum := worlds{Faults: map[string]int{}}
 	parts := min(runtime.NumCPU(), *seeds)
-	if *every > 0 || parts == 1 {
+	if isSteadyChild() {
 		defer func() {
-			if text, _ := json.Marshal(sum); *every > 0 {
-				fmt.Println(sumPrefix + string(text))
-			} else {
-				fmt.Println(sum.String())
-			}
+			text, _ := json.Marshal(sum)
+			fmt.Println(sumPrefix + string(text))
 		}()
 		runSeeds(t, &sum)
 		return
@@ -125,10 +121,10 @@ func TestWorld(t *testing.T) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for part := range parts {
-		args := []string{"-test.run=^TestWorld$", "-test.timeout=0", fmt.Sprint("-test.v=", testing.Verbose()), fmt.Sprint("-world.seed=", *first+uint64(part)),
-			fmt.Sprint("-world.seeds=", (*seeds-part+parts-1)/parts), fmt.Sprint("-world.every=", parts), fmt.Sprint("-world.hours=", *hours)}
+		args := []string{"-test.run=^TestWorld$", fmt.Sprint("-test.v=", testing.Verbose()), fmt.Sprint("-world.seed=", *first+uint64(part)),
+			fmt.Sprint("-world.seeds=", (*seeds-part+parts-1)/parts), fmt.Sprint("-world.every=", parts), fmt.Sprint("-world.hours=", *hours), fmt.Sprint("-world.trace=", *turns)}
 		all.Go(func() {
-			out, err := exec.CommandContext(t.Context(), os.Args[0], args...).CombinedOutput()
+			out, err := runSteady(t.Context(), args...)
 			mu.Lock()
 			defer mu.Unlock()
 			for line := range strings.Lines(string(out)) {
@@ -139,7 +135,7 @@ func TestWorld(t *testing.T) {
 			}
 			if err != nil {
 				t.Errorf("%v: %v\n%s", args, err, out)
-			} else if testing.Verbose() {
+			} else if testing.Verbose() || *turns {
 				fmt.Print(string(out))
 			}
 		})
@@ -189,12 +185,9 @@ func runSeeds(t *testing.T, sum *worlds) {
 // TestOneSeedOneHistory: a seed that runs twice makes the same requests with the same contents at
 // the same times, and gets the same answers.
 func TestOneSeedOneHistory(t *testing.T) {
-	const child = "BERTH_WORLD_CHILD"
-	if os.Getenv(child) == "" {
+	if !isSteadyChild() {
 		// A full disk would be one for the log of go test, too.
-		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOneSeedOneHistory$", "-test.timeout=0")
-		again.Env = append(os.Environ(), child+"=1")
-		if out, err := again.CombinedOutput(); err != nil {
+		if out, err := runSteady(t.Context(), "-test.run=^TestOneSeedOneHistory$"); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return

@@ -216,6 +216,7 @@ func (r *replica) run(ctx context.Context) {
 	go func() {
 		select {
 		case <-ready:
+			time.Sleep(time.Millisecond) // What does not wait for anything starts.
 		case <-ended:
 		}
 		select {
@@ -281,6 +282,7 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		ctx, cancel := context.WithCancel(t.Context())
 		always, stop := context.WithCancel(context.WithoutCancel(ctx))
 		began, w := time.Now(), newWorld(seed)
+		w.schedule.AtRest = collectBetweenTurns()
 		w.recording = dir
 		// Clients draw from one source for the process, in any order.
 		w.schedule.Seed = rand.Seed //nolint:staticcheck // Clients use it for jitter.

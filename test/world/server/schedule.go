@@ -24,6 +24,8 @@ type Schedule struct {
 	Faults func(client string, r *http.Request) Fault
 	// Seed is called with a random number before a client gets something; nil for nothing.
 	Seed func(random int64)
+	// AtRest is called before each turn, when no goroutine of the bubble runs; nil for nothing.
+	AtRest func()
 	// Log is called after each turn; nil for no log. The line is made only if it is used.
 	Log func(line func() string)
 
@@ -103,6 +105,9 @@ func (s *Schedule) Run(ctx context.Context) {
 	for {
 		time.Sleep(settle)
 		synctest.Wait() // Timers of others may end at this instant, too.
+		if s.AtRest != nil {
+			s.AtRest()
+		}
 		next, wait := s.next()
 		if next != nil {
 			outcome := next.run()
