@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"net/http"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -41,7 +43,14 @@ func cacheOptions(o Options, scheme *runtime.Scheme) (cache.Options, error) {
 	ignored := func(namespace string) {
 		o.Log.Info("A namespace has too many AddOnPlacementScores: only those whose names sort first count", "namespace", namespace, "count", caches.MaxScores)
 	}
-	return cache.Options{DefaultTransform: compact, ByObject: byObject, NewInformer: caches.NewInformer(ignored)}, nil
+	newInformer := caches.NewInformer(ignored)
+	if change := o.Informers; change != nil {
+		limited := newInformer
+		newInformer = func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			return change(limited(lw, object, resync, indexers))
+		}
+	}
+	return cache.Options{DefaultTransform: compact, ByObject: byObject, NewInformer: newInformer}, nil
 }
 
 // mapperFor returns the mapper of the manager. It asks for the kind that the cache looks up when it

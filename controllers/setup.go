@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
@@ -86,6 +87,9 @@ type Options struct {
 	// LoopWorkers is how many objects a loop without its own number handles at once. Default 1.
 	// Simulated worlds have more, so that the order of their queues does not matter.
 	LoopWorkers int
+	// Informers changes the informers of the cache; nil changes none. Simulated worlds deliver one
+	// event at a time.
+	Informers func(toolscache.SharedIndexInformer) toolscache.SharedIndexInformer
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
 	// Recording says where the inputs of decisions, and the decisions, are recorded. Without a Dir

@@ -160,6 +160,8 @@ type replica struct {
 	recording string
 	now       func() time.Time
 	config    *config.PlacementSchedulerConfiguration
+	// number is that of the replica.
+	number int64
 }
 
 // started closes ready when the caches of a manager have started, with those that queues read. It
@@ -192,6 +194,9 @@ func (s started) Start(ctx context.Context) error {
 func (w *world) start(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording, now: w.clock(name), config: w.config}
+	if name == "two" {
+		r.number = 1
+	}
 	if w.queues {
 		r.queues = client.ObjectKeyFromObject(queueConfig(0, 0, 0))
 	}
@@ -232,6 +237,7 @@ func (r *replica) run(ctx context.Context) {
 	mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
 		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
 		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now, Config: r.config, Plugins: gates,
+		Informers: (&turnsOfHandlers{first: r.number}).informer,
 		Recording: recording.Options{Dir: r.recording},
 	})
 	if err == nil && mgr.Add(started{mgr.GetCache(), ready, r.queues.Name != ""}) == nil {
