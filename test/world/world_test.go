@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -290,6 +291,7 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		began, w := time.Now(), newWorld(seed)
 		w.schedule.AtRest = collectBetweenTurns()
 		w.recording = dir
+		utilrand.Seed(int64(seed)) // Names in a recording take bytes of a disk that is full soon.
 		// Clients draw from one source for the process, in any order.
 		w.schedule.Seed = rand.Seed //nolint:staticcheck // Clients use it for jitter.
 		w.schedule.Log = func(line func() string) {
