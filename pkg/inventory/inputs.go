@@ -202,16 +202,20 @@ func (inv *Inventory) objects() []Input {
 			add(binding)
 		}
 	}
-	for i := range inv.clusters.Len() {
-		if c := inv.clusters.Get(i); c != nil {
-			all = append(all, inv.clusterInput(c))
-		}
+	inv.order.merge(&inv.names)
+	for _, i := range inv.order.sorted {
+		all = append(all, inv.clusterInput(inv.clusters.Get(int(i))))
 	}
 	for _, name := range sortedKeys(inv.scores) {
+		var scores []*v1alpha1.AddOnPlacementScore
 		for i := range inv.scores[name].Len() {
 			if score := inv.scores[name].Get(i); score != nil {
-				add(score)
+				scores = append(scores, score)
 			}
+		}
+		slices.SortFunc(scores, func(a, b *v1alpha1.AddOnPlacementScore) int { return strings.Compare(a.Namespace, b.Namespace) })
+		for _, score := range scores {
+			add(score)
 		}
 	}
 	inv.addPoliciesAndPlacements(add)

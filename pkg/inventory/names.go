@@ -1,6 +1,10 @@
 package inventory
 
-import "github.com/berth-dev/berth/pkg/scheduler/framework"
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
 
 // nameTable maps every cluster name that an object contains to a dense index: names of clusters,
 // names in decisions, namespaces of scores. An index is reused when no object contains its name.
@@ -55,12 +59,13 @@ func (t *nameTable) releaseAll(set framework.Bitset) {
 	}
 }
 
-// of returns the names of a set, in the order of their indexes.
+// of returns the names of a set, sorted.
 func (t *nameTable) of(set framework.Bitset) []string {
 	names := make([]string, 0, set.Len())
 	for i := range set.All {
 		names = append(names, t.slots[i].name)
 	}
+	slices.Sort(names)
 	return names
 }
 
