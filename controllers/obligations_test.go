@@ -445,8 +445,8 @@ func (s situation) checkFailure(t *testing.T, want situationReport, n int, reque
 		// The object is gone then.
 		return
 	}
-	if how == "AlreadyExists" && !creates || (how == "Conflict" || f.edited) && creates {
-		return // No server answers that.
+	if how == "AlreadyExists" && !creates || f.edited && creates {
+		return // No server answers that to an update, and there is nothing yet to edit.
 	}
 	for _, late := range []int{0, 2} {
 		if late > 0 && !f.late {

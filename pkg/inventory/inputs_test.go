@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // TestReadinessInputs: what was read of a readiness source reaches another inventory, by each input
@@ -47,6 +48,31 @@ func TestReadinessInputs(t *testing.T) {
 			if diff := cmp.Diff(contents(inv), contents(other), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(inventory.Input{}, "Number")); diff != "" {
 				t.Fatalf("by %s (-want +got):\n%s", name, diff)
 			}
+		}
+	}
+}
+
+// TestContentsDependOnNoOrderOfEvents: caches hand out a first list in any order, and recordings of
+// the same objects are equal.
+func TestContentsDependOnNoOrderOfEvents(t *testing.T) {
+	contents := func(order []string) (all []inventory.Input) {
+		inv := inventory.New(inventory.Options{})
+		inv.Update(fixture.Set("s1"))
+		inv.Update(fixture.Binding("n", "s1"))
+		inv.Update(fixture.Placement("n", "p").Obj())
+		for _, name := range order {
+			inv.Update(fixture.Cluster(name).Set("s1").Obj())
+			inv.Update(fixture.Score(name, "speed").Value("iops", 1).Obj())
+		}
+		inv.Started()
+		inv.Claim(inventory.Key{Namespace: "n", Name: "p"}, order)
+		inv.Contents(func(_ int64, inputs []inventory.Input) { all = inputs })
+		return all
+	}
+	want := contents([]string{"a", "b", "c", "d"})
+	for _, order := range [][]string{{"d", "c", "b", "a"}, {"b", "d", "a", "c"}} {
+		if diff := cmp.Diff(want, contents(order), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(inventory.Input{}, "Number")); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", order, diff)
 		}
 	}
 }
