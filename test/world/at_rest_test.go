@@ -278,7 +278,7 @@ func (l *laws) isRecorded(pl *v1alpha1.Placement, published []string) bool {
 // restored, and returns the clusters on all of its pages before. Placements that an attempt would
 // move, because others have moved, are left out.
 func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement, published []string) bool) map[string]map[string]bool {
-	s, _, err := w.simulator(ctx)
+	s, _, err := w.simulator(ctx, time.Now())
 	if err != nil {
 		w.laws.breaks("%v", err)
 		return nil

@@ -43,7 +43,9 @@ func (i apart) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cache.
 }
 
 func (t *turnsOfHandlers) handler(h cache.ResourceEventHandler) cache.ResourceEventHandler {
-	t.handlers++
+	if t.handlers++; t.handlers >= maxHandlers/2 {
+		panic("more handlers than nanoseconds for them")
+	}
 	return turnOfHandler{h, (t.first + t.handlers*2) % maxHandlers}
 }
 

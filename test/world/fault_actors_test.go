@@ -102,7 +102,7 @@ func (w *world) setClock(name string, off time.Duration) {
 
 // endAccidents ends all faults.
 func (w *world) endAccidents() {
-	w.losses, w.refusedUntil = 0, time.Time{}
+	w.losses, w.refusedUntil, w.latePagesEnd = 0, time.Time{}, time.Time{}
 	w.schedule.SetSlow(0)
 	w.schedule.Thaw()
 	limitFiles(-1)

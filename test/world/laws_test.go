@@ -90,6 +90,8 @@ type laws struct {
 	// usableSince is when the namespace was last allowed to use clusters that it could not use
 	// before.
 	usableSince time.Time
+	// staying are the clusters that stay on the pages of a Placement, whatever happens now.
+	staying map[string]map[string]bool
 	// tainted are the clusters with a taint NoSelect.
 	tainted map[string]bool
 	forced  forced
@@ -318,6 +320,11 @@ func (l *laws) onPage(w *server.Write) {
 		l.lateAt, l.shared.pagesSince = time.Now(), time.Now() // Berth does not know it yet.
 	}
 	after := l.union(placement)
+	for name := range l.staying[placement] {
+		if before[name] && !after[name] {
+			l.breaks("law 2: cluster %s stays, and is missing on the pages of %s", name, placement)
+		}
+	}
 	restored := map[string]bool{}
 	for name := range after {
 		if !before[name] && l.lost[placement+"/"+name] {
@@ -486,7 +493,7 @@ func (w *world) rest(ctx context.Context) {
 	difference := ""
 	for range 60 {
 		time.Sleep(30 * time.Second)
-		if difference = w.difference(ctx); difference == "" {
+		if difference = w.difference(ctx, time.Now()); difference == "" {
 			break
 		}
 	}
@@ -535,13 +542,13 @@ func (w *world) checkRest() {
 	w.laws.breaks("law 10: %v attempts in the last %s of %s at rest", n, restTime, maxTimers)
 }
 
-// simulator returns a simulator of all objects.
-func (w *world) simulator(ctx context.Context) (*simulator.Simulator, simulator.Objects, error) {
+// simulator returns a simulator of all objects at a time.
+func (w *world) simulator(ctx context.Context, now time.Time) (*simulator.Simulator, simulator.Objects, error) {
 	objects, err := w.objects(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{Config: w.config, Plugins: gates})
+	s, err := simulator.New(ctx, objects, now, simulator.Options{Config: w.config, Plugins: gates})
 	return s, objects, err
 }
 
@@ -583,8 +590,8 @@ func (w *world) objects(ctx context.Context) (objects simulator.Objects, err err
 
 // difference says how the hub differs from what a simulation of its objects publishes; empty if it
 // does not.
-func (w *world) difference(ctx context.Context) string {
-	s, objects, err := w.simulator(ctx)
+func (w *world) difference(ctx context.Context, now time.Time) string {
+	s, objects, err := w.simulator(ctx, now)
 	if err != nil {
 		return err.Error()
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -39,7 +38,6 @@ var (
 // time of the last one for the whole process. On one processor, goroutines run in one order.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(400)
 	utilruntime.ErrorHandlers = nil
 	metrics.Registry.Unregister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // reads files
 	klog.SetLogger(logr.Discard())

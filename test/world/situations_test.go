@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 // have them, so that those with the other seeds stay as they are.
 var situations = map[string]func(a *actor){
 	"loss in steps": lossInSteps, "records refused": recordsRefused, "forced and edited": forcedAndEdited, "gate": shutGate,
+	"clocks": setClocks, "back and forth": backAndForth,
 }
 
 // hasSituations reports whether a world has situations.
@@ -27,7 +29,7 @@ func hasSituations(seed uint64) bool { return seed%4 == 3 }
 // withSituations adds situations to the steps of a world.
 func withSituations(seed uint64, steps []step) []step {
 	random := rand.New(rand.NewPCG(seed, 3))
-	names := []string{"loss in steps", "loss in steps", "records refused", "forced and edited", "gate"}
+	names := []string{"loss in steps", "loss in steps", "records refused", "forced and edited", "gate", "clocks", "back and forth"}
 	for range 2 + random.IntN(4) {
 		what := names[random.IntN(len(names))]
 		s := step{time.Duration(random.Int64N(int64(time.Minute))), what, random.Uint64()}
@@ -181,4 +183,79 @@ func forcedAndEdited(a *actor) {
 	pl.Spec.NumberOfClusters = new(int32(1 + a.random.IntN(5)))
 	a.say("Placement %s: numberOfClusters becomes %d: %v", name, *pl.Spec.NumberOfClusters, a.hub.Update(a.ctx, pl))
 	a.wait(time.Minute)
+}
+
+// setClocks sets the clocks of both replicas so that a toleration ends, and then right again.
+func setClocks(a *actor) {
+	if a.limited {
+		return // The window of a limit has the time of the clock.
+	}
+	a.endAccidents()
+	a.restoreFleet()
+	_ = a.hub.Delete(a.ctx, disruptionPolicy())
+	pl := fixture.Placement("team", a.placement()).Obj()
+	if a.hub.Get(a.ctx, client.ObjectKeyFromObject(pl), pl) != nil {
+		return
+	}
+	const off = 2 * time.Hour
+	pl.Spec.NumberOfClusters = nil
+	pl.Spec.Tolerations = []v1alpha1.Toleration{{Key: "broken", Operator: v1alpha1.TolerationOpExists, TolerationSeconds: new(int64(off.Seconds() / 2))}}
+	a.say("Placement %s tolerates broken clusters for %s: %v", pl.Name, off/2, a.hub.Update(a.ctx, pl))
+	c := fixture.Cluster(a.cluster()).Obj()
+	if a.hub.Get(a.ctx, client.ObjectKeyFromObject(c), c) != nil {
+		return
+	}
+	a.taint(c)
+	time.Sleep(convergence)
+	for _, off := range []time.Duration{off, 0} {
+		for _, replica := range []string{"one", "two"} {
+			a.setClock(replica, off)
+		}
+		a.faults["clock set"]++
+		a.say("the clocks of both replicas are wrong by %s", off)
+		time.Sleep(convergence)
+		if difference := a.difference(a.ctx, time.Now().Add(off)); difference != "" {
+			a.laws.breaks("a clock that is set is not noticed: %s", difference)
+		}
+	}
+}
+
+// convergence is how long a decision takes that nothing delays.
+const convergence = 2 * time.Minute
+
+// backAndForth lets two clusters change places between two decision groups, again and again, while
+// writes of pages are lost and take effect later.
+func backAndForth(a *actor) {
+	a.restoreFleet()
+	_ = a.hub.Delete(a.ctx, disruptionPolicy())
+	pl := fixture.Placement("team", a.placement()).Obj()
+	if a.hub.Get(a.ctx, client.ObjectKeyFromObject(pl), pl) != nil {
+		return
+	}
+	pl.Spec = v1alpha1.PlacementSpec{}
+	tiers := []string{"gold", "silver"}
+	for _, tier := range tiers {
+		pl.Spec.DecisionStrategy.GroupStrategy.DecisionGroups = append(pl.Spec.DecisionStrategy.GroupStrategy.DecisionGroups, v1alpha1.DecisionGroup{
+			GroupName: tier, ClusterSelector: v1alpha1.GroupClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": tier}}},
+		})
+	}
+	a.say("Placement %s has groups by tier: %v", pl.Name, a.hub.Update(a.ctx, pl))
+	time.Sleep(convergence)
+	if a.difference(a.ctx, time.Now()) == "" {
+		a.laws.staying = map[string]map[string]bool{pl.Name: a.laws.union(pl.Name)}
+		defer func() { a.laws.staying = nil }()
+	}
+	a.latePagesEnd = time.Now().Add(time.Minute)
+	a.say("writes of pages are late until %s", a.latePagesEnd.UTC().Format("15:04:05"))
+	first := a.random.IntN(8)
+	for i := range 16 {
+		for k, name := range []string{fmt.Sprint("c", first), fmt.Sprint("c", (first+1)%8)} {
+			c := fixture.Cluster(name).Obj()
+			if a.hub.Get(a.ctx, client.ObjectKeyFromObject(c), c) == nil {
+				metav1.SetMetaDataLabel(&c.ObjectMeta, "tier", tiers[(i+k)%2])
+				a.say("cluster %s: tier becomes %s: %v", name, tiers[(i+k)%2], a.hub.Update(a.ctx, c))
+			}
+		}
+		a.wait(pick(a, time.Second, 10*time.Second))
+	}
 }

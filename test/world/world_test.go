@@ -73,8 +73,9 @@ type world struct {
 	// rivalsEnd is until when another client writes pages while replicas do, with direct.
 	rivalsEnd time.Time
 	direct    client.Client
-	// refusedUntil is until when the server refuses records.
-	refusedUntil time.Time
+	// refusedUntil is until when the server refuses records, latePagesEnd until when many writes of
+	// pages are late.
+	refusedUntil, latePagesEnd time.Time
 	// rested is true if nothing happened at rest.
 	rested bool
 	story  []string
@@ -119,6 +120,10 @@ func newWorld(seed uint64) *world {
 		defer func() { w.laws.onRequest(of, r, f) }()
 		if of != "person" && r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/placementchanges") && time.Now().Before(w.refusedUntil) {
 			return server.Fault{LostBefore: true}
+		}
+		if of != "person" && r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/placementdecisions") && time.Now().Before(w.latePagesEnd) && random.IntN(3) > 0 {
+			w.faults["request late"]++
+			return server.Fault{Late: time.Duration(1 + random.Int64N(int64(20*time.Second)))}
 		}
 		if of == "person" || strings.Contains(r.URL.Path, "/configmaps") || time.Now().After(w.lossesEnd) || random.IntN(100) >= w.losses {
 			return f
