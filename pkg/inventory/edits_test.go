@@ -39,11 +39,19 @@ func TestEdits(t *testing.T) {
 		"the label of another": {events: func(inv *inventory.Inventory) {
 			inv.Update(by("x", page("7", "c1").Label(v1alpha1.PlacementLabel, "q")))
 		}, want: edited},
-		"a label that nobody reads":  {events: func(inv *inventory.Inventory) { inv.Update(by("x", page("7", "c1").Label("team", "a"))) }},
-		"no other writer":            {events: func(inv *inventory.Inventory) { inv.Update(page("7", "c2").Obj()) }},
-		"an earlier version":         {events: func(inv *inventory.Inventory) { inv.Update(by("x", page("4", "c2"))) }},
-		"a page more":                {events: func(inv *inventory.Inventory) { inv.Update(by("x", second())) }, want: map[string]framework.PageEdit{"p-decision-2": {Manager: "x", Version: "7"}}},
-		"a page of another owner":    {events: func(inv *inventory.Inventory) { inv.Update(by("x", second().ControlledBy("ConfigMap", "c"))) }},
+		"a label that nobody reads": {events: func(inv *inventory.Inventory) { inv.Update(by("x", page("7", "c1").Label("team", "a"))) }},
+		"no other writer":           {events: func(inv *inventory.Inventory) { inv.Update(page("7", "c2").Obj()) }},
+		"an earlier version":        {events: func(inv *inventory.Inventory) { inv.Update(by("x", page("4", "c2"))) }},
+		"a page more":               {events: func(inv *inventory.Inventory) { inv.Update(by("x", second())) }, want: map[string]framework.PageEdit{"p-decision-2": {Manager: "x", Version: "7"}}},
+		"a page of another owner":   {events: func(inv *inventory.Inventory) { inv.Update(by("x", second().ControlledBy("ConfigMap", "c"))) }},
+		"a page that another owner gives up": {events: func(inv *inventory.Inventory) {
+			inv.Update(second().ControlledBy("ConfigMap", "c").Obj())
+			inv.Update(by("x", second().Version("8")))
+		}, want: map[string]framework.PageEdit{"p-decision-2": {Manager: "x", Version: "8"}}},
+		"a page that another owner keeps": {events: func(inv *inventory.Inventory) {
+			inv.Update(second().ControlledBy("ConfigMap", "c").Obj())
+			inv.Update(by("x", second().Version("8").Lists("c3").ControlledBy("ConfigMap", "c")))
+		}},
 		"during the initial listing": {initial: true, events: func(inv *inventory.Inventory) { inv.Update(by("x", page("7", "c2"))) }},
 		"while scheduling is disabled": {
 			placement: fixture.Placement("n", "p").Annotation(v1alpha1.PlacementDisableAnnotation, "true"),
