@@ -95,6 +95,8 @@ type laws struct {
 	// tainted are the clusters with a taint NoSelect.
 	tainted map[string]bool
 	forced  forced
+	// deleted are the records that were deleted, by historyLimit or with their Placement.
+	deleted map[types.UID]*berthv1alpha1.PlacementChange
 }
 
 type pageOf struct{ replica, page string }
@@ -111,11 +113,14 @@ const maxLate = 3 * time.Second
 // requestsOfAnAttempt is how many requests may lie between an input and what it leads to.
 const requestsOfAnAttempt = 5
 
+// reaction is how long after an input Berth may publish without knowing it.
+func (l *laws) reaction() time.Duration { return maxLate + requestsOfAnAttempt*l.w.schedule.Slow() }
+
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
 		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]written{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, tainted: map[string]bool{},
-		givenUp: map[pageOf]time.Time{}, forced: forced{},
+		givenUp: map[pageOf]time.Time{}, forced: forced{}, deleted: map[types.UID]*berthv1alpha1.PlacementChange{},
 	}
 }
 
@@ -247,7 +252,7 @@ func (l *laws) checkApproved(placement string, before, after map[string]bool, pa
 	}
 	needs := map[string]string{}
 	// Clusters that were revoked until a moment ago may leave still.
-	revoked := time.Since(l.usableSince) < maxLate+requestsOfAnAttempt*l.w.schedule.Slow()
+	revoked := time.Since(l.usableSince) < l.reaction()
 	for name := range before {
 		if !after[name] && !revoked && !l.isRevoked(name) {
 			needs[name] = "removes"
@@ -353,7 +358,7 @@ func (l *laws) onPage(w *server.Write) {
 			l.breaks("law 2: cluster %s was missing on the pages of %s for %s", name, placement, time.Since(gone.at))
 		}
 	}
-	if time.Since(l.lateAt) > maxLate {
+	if time.Since(l.lateAt) > l.reaction() {
 		l.checkGroups(placement, page)
 	}
 	l.checkPermitted(placement, page, w)
@@ -382,7 +387,7 @@ func (l *laws) onRequest(replica string, r *http.Request, fault server.Fault) {
 // checkGivenUp: what a replica has given up changes no page that it has read since then (law 2).
 func (l *laws) checkGivenUp(of pageOf) {
 	read := l.givenUp[of]
-	if ago := time.Since(read); !read.IsZero() && ago > maxLate+requestsOfAnAttempt*l.w.schedule.Slow() && !l.froze(of.replica) {
+	if ago := time.Since(read); !read.IsZero() && ago > l.reaction() && !l.froze(of.replica) {
 		l.breaks("law 2: a request that replica %s has given up changes the page %s, which it read %s ago", of.replica, of.page, ago)
 	}
 }
@@ -455,6 +460,7 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 	if w.Type == "DELETED" {
 		delete(l.records, record.UID)
 		delete(l.forced, record.Spec.Placement)
+		l.deleted[record.UID] = record
 		return
 	}
 	if older := l.records[record.UID]; older == nil {

@@ -27,6 +27,8 @@ type removed struct {
 	placement string
 	revision  int64
 	clusters  int
+	// approved is true if the limit did not apply.
+	approved bool
 }
 
 // endHistory forgets what happened to a deleted Placement: its records are deleted with it.
@@ -75,7 +77,7 @@ const maxStale = time.Minute
 
 // isLate reports whether a write of pages may follow an older state of the world.
 func (l *laws) isLate(w *server.Write, placement string) bool {
-	late := maxLate + requestsOfAnAttempt*l.w.schedule.Slow()
+	late := l.reaction()
 	if l.w.lossesEnd.After(l.lastInputs[0]) {
 		late = maxStale
 	}
@@ -113,14 +115,17 @@ func (l *laws) checkRemovals(w *server.Write, placement string, before, after ma
 	if !l.w.limited || len(names) == 0 || w.Late {
 		return
 	}
-	all := 0
-	l.removals = append(l.removals, removed{l.permittedAt(placement, names), placement, l.revision(placement), len(names)})
+	all, at, approved := 0, l.permittedAt(placement, names), l.isApproved(placement, names)
+	l.removals = append(l.removals, removed{at, placement, l.revision(placement), len(names), approved})
 	for _, r := range l.removals {
+		if r.approved && r.at.After(at) {
+			continue // It does not stop what was permitted before.
+		}
 		if time.Since(r.at) < removeWindow-10*time.Second && (l.w.ended.Before(r.at) || l.hasRecord(r)) {
 			all += r.clusters
 		}
 	}
-	if all > maxRemoved && !l.isApproved(placement, names) {
+	if all > maxRemoved && !approved {
 		l.breaks("BlastRadius: %v leave %s, and %d clusters left within %s", names, placement, all, removeWindow)
 	}
 }

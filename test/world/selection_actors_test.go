@@ -51,10 +51,14 @@ func tierSelector(tier string) v1alpha1.ClusterSelector {
 	return v1alpha1.ClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": tier}}}
 }
 
+func selectionPolicy(placement string) *berthv1alpha1.SelectionPolicy {
+	return &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: placement}}
+}
+
 // selectionDeed creates, edits or deletes the SelectionPolicy of a Placement.
 func selectionDeed(a *actor) {
 	placement := a.placement()
-	p := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: placement}}
+	p := selectionPolicy(placement)
 	exists := a.hub.Get(a.ctx, client.ObjectKeyFromObject(p), p) == nil
 	if exists && a.random.IntN(3) == 0 {
 		a.say("the SelectionPolicy of %s is deleted: %v", placement, a.hub.Delete(a.ctx, p))

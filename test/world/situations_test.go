@@ -227,10 +227,12 @@ const convergence = 2 * time.Minute
 // writes of pages are lost and take effect later.
 func backAndForth(a *actor) {
 	a.restoreFleet()
-	_ = a.hub.Delete(a.ctx, disruptionPolicy())
 	pl := fixture.Placement("team", a.placement()).Obj()
 	if a.hub.Get(a.ctx, client.ObjectKeyFromObject(pl), pl) != nil {
 		return
+	}
+	for _, policy := range []client.Object{disruptionPolicy(), selectionPolicy(pl.Name)} {
+		_ = a.hub.Delete(a.ctx, policy)
 	}
 	pl.Spec = v1alpha1.PlacementSpec{}
 	tiers := []string{"gold", "silver"}
@@ -241,8 +243,8 @@ func backAndForth(a *actor) {
 	}
 	a.say("Placement %s has groups by tier: %v", pl.Name, a.hub.Update(a.ctx, pl))
 	time.Sleep(convergence)
-	if a.difference(a.ctx, time.Now()) == "" {
-		a.laws.staying = map[string]map[string]bool{pl.Name: a.laws.union(pl.Name)}
+	if all := a.laws.union(pl.Name); len(all) == 8 && a.difference(a.ctx, time.Now()) == "" {
+		a.laws.staying = map[string]map[string]bool{pl.Name: all}
 		defer func() { a.laws.staying = nil }()
 	}
 	a.latePagesEnd = time.Now().Add(time.Minute)

@@ -91,6 +91,10 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		a.recovered(Reserve(ctx, a.Profile, a.State, rest.Proposal, true))
 	}
 	a.requeueAsFor(alone, v, due)
+	if m.Open != nil && a.Ends(m.Open) {
+		// The next attempt asks without the record that may keep the removal held.
+		a.State.RequeueAt(a.Snapshot.Now.Add(effects[Waiting].RetryAfter))
+	}
 	if a.isInsteadOfTarget(m, v) {
 		if a.Change != nil {
 			a.Deferred = &Deferred{a.Change, a.Verdict}
