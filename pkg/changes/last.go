@@ -126,8 +126,9 @@ func (h History) isBetween(listed []string) bool {
 }
 
 // Disabled returns the change that other writers made while scheduling was disabled, from the
-// newest Published record to the clusters that pages list now, sorted; ok is false if there is
-// none. before are the clusters that Berth published last, nil if they are not known.
+// newest Published record, and what was published in part after it, to the clusters that pages list
+// now, sorted; ok is false if there is none. before are the clusters that Berth published last, nil
+// if they are not known.
 func (h History) Disabled(listed, before []string) (c Change, ok bool) {
 	if before != nil && slices.Equal(before, listed) || before == nil && h.isBetween(listed) {
 		return Change{}, false
@@ -136,7 +137,8 @@ func (h History) Disabled(listed, before []string) (c Change, ok bool) {
 	if newest := h.Newest(berthv1alpha1.PhasePublished); newest != nil {
 		from = newest.Spec.To
 	}
-	known := berthv1alpha1.Digest(before) == from
+	// A later change may have been published in part.
+	known := before != nil && h.Latest(0) == nil || berthv1alpha1.Digest(before) == from
 	if !known {
 		before, known = h.Clusters(listed)
 	}

@@ -94,6 +94,8 @@ func TestClusters(t *testing.T) {
 // TestDisabled: the record of what other writers published leads from the last record to the pages.
 func TestDisabled(t *testing.T) {
 	cut := publishedIn([]string{"a", "b"}, []string{"a", "b", "c"})[1:]
+	partly := publishedIn([]string{"a", "b", "c"}, []string{"c"})
+	partly[1].Status = berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhaseSuperseded, PermittedTime: &metav1.Time{}}
 	for name, tc := range map[string]struct {
 		history        History
 		listed, before []string
@@ -107,6 +109,7 @@ func TestDisabled(t *testing.T) {
 		"nothing at all":               {none: true},
 		"known from before":            {history: cut, listed: []string{"c"}, before: []string{"a", "b", "c"}, want: Change{Removed: []string{"a", "b"}, Clusters: 1}},
 		"the records do not say":       {history: cut, listed: []string{"c"}, want: Change{Incomplete: true, Clusters: 1}},
+		"a change published in part":   {history: partly, listed: []string{"c", "d"}, before: []string{"b", "c"}, want: Change{From: berthv1alpha1.Digest([]string{"b", "c"}), Added: []string{"d"}, Removed: []string{"b"}, Clusters: 2}},
 		"before is not what was noted": {history: cut, listed: []string{"c"}, before: []string{"z"}, want: Change{Incomplete: true, Clusters: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,10 +120,14 @@ func TestDisabled(t *testing.T) {
 			if tc.none {
 				return
 			}
-			tc.want.Cause, tc.want.From, tc.want.To = CauseDisabled, berthv1alpha1.Digest(nil), berthv1alpha1.Digest(tc.listed)
+			from := berthv1alpha1.Digest(nil)
 			if len(tc.history) > 0 {
-				tc.want.From = tc.history[len(tc.history)-1].Spec.To
+				from = tc.history[len(tc.history)-1].Spec.To
 			}
+			if tc.want.From != "" {
+				from = tc.want.From
+			}
+			tc.want.Cause, tc.want.From, tc.want.To = CauseDisabled, from, berthv1alpha1.Digest(tc.listed)
 			if diff := cmp.Diff(tc.want, c); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
