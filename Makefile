@@ -22,7 +22,7 @@ RELEASE_FOLDER ?= bin/release
 TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
 # Linking the tests without the tables of debuggers takes half of the time.
-TEST_FLAGS = -ldflags=-w -timeout $(TEST_TIMEOUT)
+TEST_FLAGS = -ldflags=-s -timeout $(TEST_TIMEOUT)
 # The line of go test for each package, and at the end what failed, and the totals.
 GOTESTSUM = bin/tools/gotestsum --format standard-quiet
 BENCH_COUNT ?= 6
