@@ -102,7 +102,7 @@ func (h History) ClustersInSteps(listed []string, revision int64) (names []strin
 			return nil, false // A record is missing.
 		}
 		added, removed, _ := Lists(record) // Read above.
-		names = apply(names, Minus(added, Minus(added, listed)), Minus(removed, listed))
+		names = apply(names, Both(added, listed), Minus(removed, listed))
 	}
 	return names, true
 }

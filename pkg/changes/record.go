@@ -277,8 +277,8 @@ func Merge(first, second Change) Change {
 	}
 	merged.Added = Sorted(slices.Concat(Minus(first.Added, second.Removed), Minus(second.Added, first.Removed)))
 	merged.Removed = Sorted(slices.Concat(Minus(first.Removed, second.Added), Minus(second.Removed, first.Added)))
-	merged.Forced = Minus(merged.Removed, Minus(merged.Removed, Sorted(slices.Concat(first.Forced, second.Forced))))
-	back := Minus(first.Removed, Minus(first.Removed, second.Added))
+	merged.Forced = Both(merged.Removed, Sorted(slices.Concat(first.Forced, second.Forced)))
+	back := Both(first.Removed, second.Added)
 	merged.Returned = Sorted(slices.Concat(Minus(first.Returned, second.Removed), second.Returned, back))
 	merged.Removals = addUp(slices.Concat(first.Removals, second.Removals))
 	return merged

@@ -189,7 +189,7 @@ func TestRecordsLeadFromSetToSet(t *testing.T) {
 		first, second := NewChange(a, b), NewChange(b, c)
 		merged, direct := Merge(first, second), NewChange(a, c)
 		away := Minus(Sorted(a), Sorted(b))
-		direct.Returned = Minus(away, Minus(away, Sorted(c)))
+		direct.Returned = Both(away, Sorted(c))
 		if diff := cmp.Diff(direct, merged); diff != "" {
 			t.Fatalf("merged (-direct +merged):\n%s", diff)
 		}

@@ -46,3 +46,6 @@ func Contains(sorted []string, name string) bool {
 	_, found := slices.BinarySearch(sorted, name)
 	return found
 }
+
+// Both returns the names that are in both sorted lists. The result may share the memory of a.
+func Both(a, b []string) []string { return Minus(a, Minus(a, b)) }

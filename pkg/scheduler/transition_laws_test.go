@@ -182,7 +182,7 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	available, _ := policy.MinAvailable(len(original))
 	kept := len(original) - len(changes.Minus(original, after))
 	switch {
-	case len(changes.Minus(voluntary, changes.Minus(voluntary, original))) > 0 && kept < available:
+	case len(changes.Both(voluntary, original)) > 0 && kept < available:
 		r.rt.Fatalf("%v leave, and %d of the clusters %v stay, at least %d must", voluntary, kept, original, available)
 	case policy.SuspendedBy != "" && len(added)+len(voluntary) > 0:
 		r.rt.Fatalf("suspended, and %v come, %v leave", added, voluntary)

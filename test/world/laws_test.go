@@ -677,7 +677,7 @@ func (l *laws) onlyBalance(pl *v1alpha1.Placement, objects simulator.Objects, re
 		if err != nil {
 			return false
 		}
-		possible = changes.Minus(possible, changes.Minus(possible, pinned))
+		possible = changes.Both(possible, pinned)
 	}
 	return (report.Pending == nil || report.Pending.InSteps()) && len(changes.Minus(published, possible)) == 0
 }

@@ -42,7 +42,7 @@ func (a *planner) permittedRemovals() []string {
 	if a.Outcome != Waiting || !changes.IsPermitted(a.Change.Open) {
 		return nil
 	}
-	return inBothLists(a.Change.Removed, a.forcedRemovals())
+	return changes.Both(a.Change.Removed, a.forcedRemovals())
 }
 
 // removeOnly proposes the removal of clusters as a change of its own. It reports whether that is
@@ -183,7 +183,7 @@ func (a *planner) publishBeside(ctx context.Context, rest, m *Move, v Verdict) {
 		a.recovered(Reserve(ctx, a.Profile, a.State, rest.Proposal, true))
 	}
 	a.setChange(rest, v)
-	a.step = &step{Transition: &framework.Transition{Added: inBothLists(rest.Added, m.Added), Removed: m.Removed}}
+	a.step = &step{Transition: &framework.Transition{Added: changes.Both(rest.Added, m.Added), Removed: m.Removed}}
 	a.nextStep(ctx)
 }
 
@@ -227,8 +227,8 @@ func (a *planner) withoutRecords() *framework.Proposal {
 	}
 	var forced []string
 	if a.Outcome == Progressing && a.Record() == nil {
-		forced = inBothLists(a.Change.Removed, a.forcedRemovals())
-		if a.Change.predecessor != nil && len(forced) == len(inBothLists(a.Change.Removed, revokedClusters(a.Snapshot))) {
+		forced = changes.Both(a.Change.Removed, a.forcedRemovals())
+		if a.Change.predecessor != nil && len(forced) == len(changes.Both(a.Change.Removed, revokedClusters(a.Snapshot))) {
 			forced = nil // Under its record, the rest goes on.
 		}
 	}

@@ -21,7 +21,7 @@ func (p *Plan) PartOf(step *framework.Proposal, listed []string) *Plan {
 	subject := p.Snapshot.Subject
 	last := subject.LastNames()
 	left := changes.Minus(changes.Minus(last, listed), step.Clusters)
-	came := changes.Minus(inBothLists(listed, step.Clusters), last)
+	came := changes.Minus(changes.Both(listed, step.Clusters), last)
 	if p.Change == nil || step.Kind == framework.Republication || len(step.Writes) == 0 || len(left)+len(came) == 0 {
 		return nil
 	}

@@ -446,13 +446,10 @@ func (a *planner) runTransitionPlugins(ctx context.Context) *step {
 // that cannot wait, whatever plugins say.
 func (a *planner) bounded(t *framework.Transition) *framework.Transition {
 	step := *t
-	step.Added = inBothLists(a.Change.Added, changes.Sorted(t.Added))
-	step.Removed = inBothLists(a.Change.Removed, changes.Sorted(slices.Concat(t.Removed, a.forcedRemovals())))
+	step.Added = changes.Both(a.Change.Added, changes.Sorted(t.Added))
+	step.Removed = changes.Both(a.Change.Removed, changes.Sorted(slices.Concat(t.Removed, a.forcedRemovals())))
 	return &step
 }
-
-// inBothLists returns the names that are in both sorted lists.
-func inBothLists(a, b []string) []string { return changes.Minus(a, changes.Minus(a, b)) }
 
 // inBoth returns the step that two plugins allow; nil allows everything.
 func inBoth(a, b *framework.Transition) *framework.Transition {
@@ -460,7 +457,7 @@ func inBoth(a, b *framework.Transition) *framework.Transition {
 		return cmp.Or(a, b)
 	}
 	both := &framework.Transition{
-		Added: inBothLists(a.Added, b.Added), Removed: inBothLists(a.Removed, b.Removed),
+		Added: changes.Both(a.Added, b.Added), Removed: changes.Both(a.Removed, b.Removed),
 		Paused: a.Paused, Approvable: a.Approvable, Why: a.Why, ProgressDeadline: cmp.Or(a.ProgressDeadline, b.ProgressDeadline),
 		AwaitsReadiness: a.AwaitsReadiness || b.AwaitsReadiness,
 	}
