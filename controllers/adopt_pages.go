@@ -67,6 +67,10 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 		return revision, nil
 	}
 	history := changes.History(subject.Records)
+	at := metav1.NewTime(now.Truncate(time.Second))
+	if tried := history.Open(); tried != nil && tried.Status.Phase == "" && tried.Spec.Cause == changes.CauseDisabled && tried.Spec.To == berthv1alpha1.Digest(subject.LastNames()) {
+		return max(revision, tried.Spec.Revision), r.completeAdoption(ctx, subject.Placement, tried.DeepCopy(), &at)
+	}
 	c, changed := history.Disabled(subject.LastNames(), before)
 	if !changed {
 		if newest := history.Newest(berthv1alpha1.PhasePublished); newest != nil {
@@ -76,10 +80,7 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	}
 	c.Generation, c.Profile = subject.Placement.Generation, decide.ProfileName(subject.Placement)
 	revision = max(revision, history.Last()) + 1
-	if tried := history.Open(); tried != nil && tried.Status.Phase == "" && tried.Spec.Cause == c.Cause && tried.Spec.To == c.To {
-		revision = tried.Spec.Revision // An earlier try created the record, without its status.
-	}
-	u := &unwritten{first: revision, revision: revision, change: c, at: metav1.NewTime(now.Truncate(time.Second))}
+	u := &unwritten{first: revision, revision: revision, change: c, at: at}
 	if err := r.writePublished(ctx, subject.Placement, u); isRefusal(err) {
 		// The record is tried again in the background: without adoption nothing is decided.
 		r.queue(subject.Placement, func(o *owed) { o.addChange(u) })
@@ -92,4 +93,15 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 		log.FromContext(ctx).Error(err, "Old records could not be deleted")
 	}
 	return revision, nil
+}
+
+// completeAdoption writes the status of the record that an earlier try to adopt pages created.
+func (r *Recorder) completeAdoption(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange, at *metav1.Time) error {
+	record.Status = publishedAt(at)
+	err := r.writeStatus(ctx, pl, record)
+	if isRefusal(err) {
+		r.queue(pl, func(o *owed) { o.addStatus(record) })
+		return nil
+	}
+	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -391,6 +392,70 @@ func TestDisabledWhileProgressing(t *testing.T) {
 			if got := h.recordLines(); strings.Join(got, "\n") != strings.Join(before, "\n") {
 				t.Errorf("superseded %t, disabled %t: published is %v, and the records are\n%s\nbefore they were\n%s", superseded, disabled, h.published(), strings.Join(got, "\n"), strings.Join(before, "\n"))
 			}
+		}
+	}
+}
+
+// TestAdoptPagesAfterPartOfAChange: the record begins with what was published, also if a superseded
+// change was published in part, and if its status is written by another process.
+func TestAdoptPagesAfterPartOfAChange(t *testing.T) {
+	for _, fails := range []string{"", "update status of PlacementChange p-4"} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restart %t", fails, restarts), func(t *testing.T) {
+				h := startSetUpHub(t, hubOptions{})
+				inv := h.reconciler.Inventory
+				pool := func(value string, names ...string) {
+					for _, name := range names {
+						inv.Update(fixture.Cluster(name).Set("s1").Label("pool", value).Obj())
+					}
+				}
+				policy := func(version string, spec berthv1alpha1.DisruptionPolicySpec) {
+					spec.PlacementSelector, spec.MinReadySeconds = &metav1.LabelSelector{}, 600
+					inv.Update(&berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "careful", ResourceVersion: version}, Spec: spec})
+				}
+				pool("in", "q1", "q2")
+				h.place(fixture.Placement("n", "p").Predicate(fixture.MatchLabel("pool", "in")).Obj())
+				h.succeed()
+				inv.Started()
+				policy("1", berthv1alpha1.DisruptionPolicySpec{})
+				pool("out", "q1")
+				pool("in", "q3")
+				for range 3 {
+					h.succeed()
+				}
+				policy("2", berthv1alpha1.DisruptionPolicySpec{Approval: berthv1alpha1.ApprovalRequired})
+				pool("in", "q1", "q4")
+				for range 2 {
+					h.succeed()
+				}
+				h.annotate("true")
+				h.succeed()
+				inv.Update(h.meddle([]string{"q2", "q4"}))
+				h.annotate("false")
+				h.refuse = func(request string) error {
+					if request == fails {
+						return errors.New("broken")
+					}
+					return nil
+				}
+				_, _ = h.reconcile()
+				h.refuse = nil
+				var records berthv1alpha1.PlacementChangeList
+				if err := h.hub.List(t.Context(), &records); err != nil {
+					t.Fatal(err)
+				}
+				for i := range records.Items {
+					inv.Update(&records.Items[i])
+				}
+				if restarts {
+					h.forget()
+				}
+				h.succeed()
+				want := "4 Published +[q4] -[q1 q3]: " + changes.CauseDisabled
+				if got := h.recordLines(); len(got) < 4 || got[3] != want {
+					t.Errorf("want %q, got %q", want, got)
+				}
+			})
 		}
 	}
 }

@@ -182,12 +182,17 @@ func (r *Recorder) writeStatus(ctx context.Context, pl *v1alpha1.Placement, reco
 // writePublished writes the record of a published change.
 func (r *Recorder) writePublished(ctx context.Context, pl *v1alpha1.Placement, u *unwritten) error {
 	record := changes.NewRecord(pl, u.first, u.revision, u.change)
-	record.Status = berthv1alpha1.PlacementChangeStatus{
-		Phase: berthv1alpha1.PhasePublished, StartTime: &u.at, PermittedTime: &u.at, LastProgressTime: &u.at, CompletionTime: &u.at,
-	}
+	record.Status = publishedAt(&u.at)
 	err := r.write(ctx, pl, record)
 	u.tried = u.tried || err != nil && (record.ResourceVersion != "" || !isRefusal(err))
 	return err
+}
+
+// publishedAt is the status of a record of a change that was published as a whole.
+func publishedAt(at *metav1.Time) berthv1alpha1.PlacementChangeStatus {
+	return berthv1alpha1.PlacementChangeStatus{
+		Phase: berthv1alpha1.PhasePublished, StartTime: at, PermittedTime: at, LastProgressTime: at, CompletionTime: at,
+	}
 }
 
 // write creates a record with its status, or writes the status of one that exists.

@@ -136,6 +136,8 @@ func TestHeldRevokedRemovalHasARecord(t *testing.T) {
 			}
 			if a := d.attempt(); len(a.Records.Before) > 0 || d.pending() != "True/Held" {
 				t.Errorf("it is not held any more: %s", d.state())
+			} else if at := a.State.Requeue(); at.Before(d.now.Add(time.Hour)) {
+				t.Errorf("nothing has changed, and the next attempt is at %s", at)
 			}
 			d.approve(d.revision())
 			d.attemptUntilStable()

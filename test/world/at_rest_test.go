@@ -129,22 +129,18 @@ func (w *world) checkDecided(ctx context.Context) {
 	}
 }
 
-// checkGaps: no record is missing that no end of a replica can have lost, and that was not deleted.
+// checkGaps: each missing record was deleted, or may have been lost when a replica ended.
 func (l *laws) checkGaps(pl *v1alpha1.Placement, history changes.History) {
 	since := l.w.ended.Add(settled)
+	all := maps.Clone(l.deleted)
+	maps.Copy(all, l.records)
+	missing := changes.HistoryOf(pl, slices.Collect(maps.Values(all))).Gaps()
 	for _, revision := range history.Gaps() {
 		i := slices.IndexFunc(history, func(r *berthv1alpha1.PlacementChange) bool { return r.Spec.Revision == revision })
-		if before, after := history[i-1], history[i]; before.CreationTimestamp.After(since) && !l.isDeleted(pl, before.Spec.Revision, after.Spec.Revision) {
+		if before, after := history[i-1], history[i]; before.CreationTimestamp.After(since) && slices.Contains(missing, revision) {
 			l.breaks("no record of Placement %s says how %s, which leads to %s, became %s, from which %s begins", pl.Name, before.Name, before.Spec.To, after.Spec.From, after.Name)
 		}
 	}
-}
-
-// isDeleted reports whether a record between two revisions was deleted.
-func (l *laws) isDeleted(pl *v1alpha1.Placement, before, after int64) bool {
-	return slices.ContainsFunc(changes.HistoryOf(pl, slices.Collect(maps.Values(l.deleted))), func(r *berthv1alpha1.PlacementChange) bool {
-		return before < r.Spec.Revision && r.Spec.Revision < after
-	})
 }
 
 // delegation is what was published when scheduling was disabled.

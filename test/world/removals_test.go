@@ -3,6 +3,7 @@ package world
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -156,7 +157,13 @@ func (l *laws) onSteps(record *berthv1alpha1.PlacementChange) {
 	switch record.Status.Phase {
 	case berthv1alpha1.PhaseProgressing:
 		if l.originals[placement] == nil {
-			l.originals[placement] = l.union(placement)
+			original := l.union(placement)
+			for lost := range l.lost { // A person has just damaged their page.
+				if of, name, _ := strings.Cut(lost, "/"); of == placement {
+					original[name] = true
+				}
+			}
+			l.originals[placement] = original
 		}
 	case berthv1alpha1.PhasePublished:
 		if !changes.OnlyForced(record) {

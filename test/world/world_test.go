@@ -123,7 +123,7 @@ func newWorld(seed uint64) *world {
 		}
 		if of != "person" && r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/placementdecisions") && time.Now().Before(w.latePagesEnd) && random.IntN(3) > 0 {
 			w.faults["request late"]++
-			return server.Fault{Late: time.Duration(1 + random.Int64N(int64(20*time.Second)))}
+			return server.Fault{Late: time.Duration(1 + random.Int64N(int64(longestLate)))}
 		}
 		if of == "person" || strings.Contains(r.URL.Path, "/configmaps") || time.Now().After(w.lossesEnd) || random.IntN(100) >= w.losses {
 			return f
@@ -143,13 +143,16 @@ func newWorld(seed uint64) *world {
 				f.LostBefore = true
 				break
 			}
-			f.Late = time.Duration(1 + random.Int64N(int64(20*time.Second)))
+			f.Late = time.Duration(1 + random.Int64N(int64(longestLate)))
 			w.faults["request late"]++
 		}
 		return f
 	}
 	return w
 }
+
+// longestLate is how long after it was given up a request reaches the server at most.
+const longestLate = 20 * time.Second
 
 const host = "http://world.invalid"
 

@@ -90,17 +90,13 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		// Permit was asked with Reserve, which counted the removal instead of the rest.
 		a.recovered(Reserve(ctx, a.Profile, a.State, rest.Proposal, true))
 	}
-	a.requeueAsFor(alone, v, due)
-	if m.Open != nil && a.Ends(m.Open) {
-		// The next attempt asks without the record that may keep the removal held.
-		a.State.RequeueAt(a.Snapshot.Now.Add(effects[Waiting].RetryAfter))
-	}
 	if a.isInsteadOfTarget(m, v) {
 		if a.Change != nil {
 			a.Deferred = &Deferred{a.Change, a.Verdict}
 		}
 		a.setChange(m, v)
 	}
+	a.requeueRemoval(alone, m, v, due)
 	return false
 }
 
@@ -153,6 +149,15 @@ func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bo
 		a.requeueAsFor(alone, v, due)
 	}
 	return v.Answer
+}
+
+// requeueRemoval is requeueAsFor for a removal that is not permitted.
+func (a *planner) requeueRemoval(alone *planner, m *Move, v Verdict, before time.Time) {
+	a.requeueAsFor(alone, v, before)
+	if m.Open != nil && a.Ends(m.Open) {
+		// The next attempt asks without the record that may keep the removal held.
+		a.State.RequeueAt(a.Snapshot.Now.Add(effects[Waiting].RetryAfter))
+	}
 }
 
 // requeueAsFor repeats the attempt when a removal alone, which is not made now, is due: soon, if it
