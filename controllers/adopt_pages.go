@@ -71,7 +71,7 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	if tried := history.Open(); tried != nil && tried.Status.Phase == "" && tried.Spec.Cause == changes.CauseDisabled && tried.Spec.To == berthv1alpha1.Digest(subject.LastNames()) {
 		return max(revision, tried.Spec.Revision), r.completeAdoption(ctx, subject.Placement, tried.DeepCopy(), &at)
 	}
-	c, changed := history.Disabled(subject.LastNames(), before)
+	c, changed := history.Disabled(subject.LastNames(), before, revision)
 	if !changed {
 		if newest := history.Newest(berthv1alpha1.PhasePublished); newest != nil {
 			revision = max(revision, newest.Spec.Revision) // A user may have removed it from the pages.

@@ -125,11 +125,11 @@ func (h History) isBetween(listed []string) bool {
 	return errBefore == nil && errTarget == nil
 }
 
-// Disabled returns the change that other writers made while scheduling was disabled, from the
-// newest Published record, and what was published in part after it, to the clusters that pages list
-// now, sorted; ok is false if there is none. before are the clusters that Berth published last, nil
-// if they are not known.
-func (h History) Disabled(listed, before []string) (c Change, ok bool) {
+// Disabled returns the change that other writers made while scheduling was disabled, to the
+// clusters that pages list now, sorted; ok is false if there is none. It begins with the newest
+// Published record or, if something was published after that, with before: the clusters that Berth
+// published last, nil if they are not known. revision is the highest one on the pages.
+func (h History) Disabled(listed, before []string, revision int64) (c Change, ok bool) {
 	if before != nil && slices.Equal(before, listed) || before == nil && h.isBetween(listed) {
 		return Change{}, false
 	}
@@ -137,8 +137,7 @@ func (h History) Disabled(listed, before []string) (c Change, ok bool) {
 	if newest := h.Newest(berthv1alpha1.PhasePublished); newest != nil {
 		from = newest.Spec.To
 	}
-	// A later change may have been published in part.
-	known := before != nil && h.Latest(0) == nil || berthv1alpha1.Digest(before) == from
+	known := before != nil && h.Latest(revision) == nil || berthv1alpha1.Digest(before) == from
 	if !known {
 		before, known = h.Clusters(listed)
 	}

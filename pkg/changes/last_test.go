@@ -99,8 +99,10 @@ func TestDisabled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		history        History
 		listed, before []string
-		want           Change
-		none           bool
+		// unrecorded is true if the pages have a later revision than the records.
+		unrecorded bool
+		want       Change
+		none       bool
 	}{
 		"the pages are as recorded":    {history: cut, listed: []string{"a", "b", "c"}, none: true},
 		"another cluster":              {history: publishedIn([]string{"a"}), listed: []string{"b"}, want: Change{Added: []string{"b"}, Removed: []string{"a"}, Clusters: 1}},
@@ -110,10 +112,15 @@ func TestDisabled(t *testing.T) {
 		"known from before":            {history: cut, listed: []string{"c"}, before: []string{"a", "b", "c"}, want: Change{Removed: []string{"a", "b"}, Clusters: 1}},
 		"the records do not say":       {history: cut, listed: []string{"c"}, want: Change{Incomplete: true, Clusters: 1}},
 		"a change published in part":   {history: partly, listed: []string{"c", "d"}, before: []string{"b", "c"}, want: Change{From: berthv1alpha1.Digest([]string{"b", "c"}), Added: []string{"d"}, Removed: []string{"b"}, Clusters: 2}},
+		"a change without a record":    {history: cut, listed: []string{"c"}, before: []string{"z"}, unrecorded: true, want: Change{From: berthv1alpha1.Digest([]string{"z"}), Added: []string{"c"}, Removed: []string{"z"}, Clusters: 1}},
 		"before is not what was noted": {history: cut, listed: []string{"c"}, before: []string{"z"}, want: Change{Incomplete: true, Clusters: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, ok := tc.history.Disabled(tc.listed, tc.before)
+			revision := int64(0)
+			if tc.unrecorded {
+				revision = tc.history.Last() + 1
+			}
+			c, ok := tc.history.Disabled(tc.listed, tc.before, revision)
 			if ok == tc.none {
 				t.Fatalf("a change: %t", ok)
 			}

@@ -226,7 +226,7 @@ func (w *world) checkStarts(ctx context.Context) {
 		w.setClock(name, 0)
 	}
 	time.Sleep(startTime)
-	for w.evictionEndsSoon(ctx) {
+	for w.evictionEnds(ctx, startTime) {
 		time.Sleep(startTime)
 	}
 	before := w.laws.pageWrites
@@ -248,15 +248,15 @@ func (w *world) checkStarts(ctx context.Context) {
 	w.checkRestored(damaged)
 }
 
-// evictionEndsSoon reports whether a cluster may come back during a start.
-func (w *world) evictionEndsSoon(ctx context.Context) bool {
+// evictionEnds reports whether a cluster may be selected again within a time.
+func (w *world) evictionEnds(ctx context.Context, within time.Duration) bool {
 	all := &berthv1alpha1.PlacementEvictionList{}
 	if err := w.hub.List(ctx, all); err != nil {
 		w.laws.breaks("%v", err)
 	}
 	return slices.ContainsFunc(all.Items, func(e berthv1alpha1.PlacementEviction) bool {
 		until, excludes := changes.EvictionEnd(&e)
-		return excludes && time.Until(until) > 0 && time.Until(until) <= startTime
+		return excludes && time.Until(until) > 0 && time.Until(until) <= within
 	})
 }
 
@@ -291,7 +291,7 @@ func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement
 		report, err := s.Decide(ctx, client.ObjectKeyFromObject(pl))
 		clusters, _ := w.laws.controlled(pl.Name)
 		published := slices.Sorted(maps.Keys(clusters))
-		if err != nil || len(clusters) == 0 || !slices.Equal(clustersOf(report), published) || !may(pl, published) || w.evictionEnds(ctx, pl) {
+		if err != nil || len(clusters) == 0 || !slices.Equal(clustersOf(report), published) || !may(pl, published) || w.evictionEnds(ctx, 2*startTime) {
 			continue
 		}
 		pages := w.laws.pages[pl.Name]
@@ -306,18 +306,6 @@ func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement
 		w.say("page %s is damaged at rest: %v", page.Name, err)
 	}
 	return before
-}
-
-// evictionEnds reports whether a cluster may be selected again before a start is complete.
-func (w *world) evictionEnds(ctx context.Context, pl *v1alpha1.Placement) bool {
-	list := &berthv1alpha1.PlacementEvictionList{}
-	if err := w.hub.List(ctx, list, client.InNamespace(pl.Namespace)); err != nil {
-		return true
-	}
-	return slices.ContainsFunc(list.Items, func(e berthv1alpha1.PlacementEviction) bool {
-		end, excludes := changes.EvictionEnd(&e)
-		return excludes && changes.EvictsFrom(&e, pl) && !end.IsZero() && time.Until(end) > 0 && time.Until(end) < 2*startTime
-	})
 }
 
 // clustersOf returns the clusters that a simulation publishes, sorted.

@@ -292,7 +292,7 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	gomega.RegisterTestingT(t)
-	attempts := int(testhub.Metric(testhub.AttemptsMetric))
+	attempts, decides := int(testhub.Metric(testhub.AttemptsMetric)), false
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		always, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -321,6 +321,7 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 			s.run(ctx, w)
 		}
 		w.rest(ctx)
+		decides = w.rested && len(w.decided(ctx)) > 0
 		cancel()
 		w.running.Wait()
 		time.Sleep(time.Minute) // What the replicas have begun ends.
@@ -331,8 +332,8 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 	verified, broken := verifyRecording(t.Context(), dir)
 	h.broken = append(h.broken, broken...)
 	h.attempts = int(testhub.Metric(testhub.AttemptsMetric)) - attempts
-	// A world that does not rest may decide only while the disk is full.
-	if h.verified = verified; verified != nil && verified.Same == 0 && (h.rested || h.faults["full disk"] == 0) {
+	// A world that does not rest, or decides nothing then, may decide only while the disk is full.
+	if h.verified = verified; verified != nil && verified.Same == 0 && (decides || h.faults["full disk"] == 0) {
 		h.broken = append(h.broken, "BROKEN no decision of the recording was made again")
 	}
 	return h
