@@ -3,7 +3,6 @@ package world
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -158,10 +157,8 @@ func (l *laws) onSteps(record *berthv1alpha1.PlacementChange) {
 	case berthv1alpha1.PhaseProgressing:
 		if l.originals[placement] == nil {
 			original := l.union(placement)
-			for lost := range l.lost { // A person has just damaged their page.
-				if of, name, _ := strings.Cut(lost, "/"); of == placement {
-					original[name] = true
-				}
+			if l.damaged[placement] {
+				clear(original) // Berth restores its page, and knows more.
 			}
 			l.originals[placement] = original
 		}
