@@ -302,6 +302,46 @@ func TestAdoptPagesWithoutRecord(t *testing.T) {
 	}
 }
 
+// TestAdoptPagesAfterARefusedRecord: a change whose record is still refused when scheduling is
+// enabled again is recorded once.
+func TestAdoptPagesAfterARefusedRecord(t *testing.T) {
+	h := disabledHub(t)
+	h.reconciler.Inventory.Update(fixture.Cluster("q3").Set("s1").Label("name", "q3").Obj())
+	h.annotate("false")
+	h.succeed() // The first record is written.
+	refused := true
+	h.refuse = func(request string) error {
+		if refused && strings.HasPrefix(request, "create PlacementChange") {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "berth.dev", Resource: "placementchanges"}, "p-2", nil)
+		}
+		return nil
+	}
+	pl := h.placement()
+	pl.Spec.Predicates = onlyName("q2")
+	h.edit(pl)
+	h.succeed()
+	h.checkPublished("q2")
+	h.annotate("true")
+	h.succeed()
+	page := h.meddle([]string{"q3"})
+	page.Annotations = map[string]string{berthv1alpha1.RevisionAnnotation: "2"} // as the publisher writes it
+	if err := h.hub.Update(t.Context(), page); err != nil {
+		t.Fatal(err)
+	}
+	h.reconciler.Inventory.Update(page)
+	pl = h.placement()
+	pl.Spec.Predicates, pl.Annotations = onlyName("q3"), nil
+	h.edit(pl)
+	h.succeed()
+	refused = false
+	if err := h.reconciler.Records.flush(t.Context(), placementKey); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.recordLines(); len(got) != 2 || !strings.HasPrefix(got[1], "3 Published +[q3] -[q1]: ") {
+		t.Errorf("records %q", got)
+	}
+}
+
 // TestDamageAfterAdoption: an edit after scheduling was enabled again is reverted.
 func TestDamageAfterAdoption(t *testing.T) {
 	h := disabledHub(t)
