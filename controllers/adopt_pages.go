@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,6 +61,8 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 		return revision, nil
 	}
 	key := subject.Key()
+	// A user may have removed the revision from the pages.
+	revision = slices.Max(append(r.closeChanges(key), revision))
 	if err := r.writeChanges(ctx, key); err != nil && !isRefusal(err) {
 		return 0, err
 	}
@@ -74,13 +77,13 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	c, changed := history.Disabled(subject.LastNames(), before, revision)
 	if !changed {
 		if newest := history.Newest(berthv1alpha1.PhasePublished); newest != nil {
-			revision = max(revision, newest.Spec.Revision) // A user may have removed it from the pages.
+			revision = max(revision, newest.Spec.Revision)
 		}
 		return revision, nil
 	}
 	c.Generation, c.Profile = subject.Placement.Generation, decide.ProfileName(subject.Placement)
 	revision = max(revision, history.Last()) + 1
-	u := &unwritten{first: revision, revision: revision, change: c, at: at}
+	u := &unwritten{first: revision, revision: revision, change: c, at: at, closed: true}
 	if err := r.writePublished(ctx, subject.Placement, u); isRefusal(err) {
 		// The record is tried again in the background: without adoption nothing is decided.
 		r.queue(subject.Placement, func(o *owed) { o.addChange(u) })

@@ -323,12 +323,7 @@ func TestAdoptPagesAfterARefusedRecord(t *testing.T) {
 	h.checkPublished("q2")
 	h.annotate("true")
 	h.succeed()
-	page := h.meddle([]string{"q3"})
-	page.Annotations = map[string]string{berthv1alpha1.RevisionAnnotation: "2"} // as the publisher writes it
-	if err := h.hub.Update(t.Context(), page); err != nil {
-		t.Fatal(err)
-	}
-	h.reconciler.Inventory.Update(page)
+	h.reconciler.Inventory.Update(h.meddle([]string{"q3"}))
 	pl = h.placement()
 	pl.Spec.Predicates, pl.Annotations = onlyName("q3"), nil
 	h.edit(pl)
@@ -337,8 +332,9 @@ func TestAdoptPagesAfterARefusedRecord(t *testing.T) {
 	if err := h.reconciler.Records.flush(t.Context(), placementKey); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.recordLines(); len(got) != 2 || !strings.HasPrefix(got[1], "3 Published +[q3] -[q1]: ") {
-		t.Errorf("records %q", got)
+	want := []string{firstRecord, "2 Published +[q2] -[q1]: Placement: spec", "3 Published +[q3] -[q2]: " + changes.CauseDisabled}
+	if diff := cmp.Diff(want, h.recordLines()); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }
 
