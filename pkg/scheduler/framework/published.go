@@ -1,7 +1,8 @@
 package framework
 
 import (
-	"hash/maphash"
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"strconv"
 
@@ -104,19 +105,15 @@ func SaysUndecided(satisfied *metav1.Condition) bool {
 	return false
 }
 
-var contentSeed = maphash.MakeSeed()
-
 // ContentHash hashes what consumers, the garbage collector and Berth read of a page. The UID of the
 // controller is not included, because Placements compare only pages that no other object controls.
-// The random seed prevents users from constructing another page with the same hash.
+// It is the beginning of a SHA-256, so users cannot construct another page with the same hash.
 func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
-	var h maphash.Hash
-	h.SetSeed(contentSeed)
-	// The length before each field makes the encoding unambiguous. A maphash never returns an
-	// error.
-	field := func(text string) {
-		_, _ = h.WriteString(strconv.Itoa(len(text)) + ":")
-		_, _ = h.WriteString(text)
+	text := make([]byte, 0, 4<<10)
+	// The length before each field makes the encoding unambiguous.
+	field := func(value string) {
+		text = append(strconv.AppendInt(text, int64(len(value)), 10), ':')
+		text = append(text, value...)
 	}
 	for _, label := range []string{v1alpha1.PlacementLabel, v1alpha1.DecisionGroupNameLabel, v1alpha1.DecisionGroupIndexLabel} {
 		value, there := page.Labels[label]
@@ -140,7 +137,8 @@ func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 		}
 		field(score)
 	}
-	return h.Sum64()
+	sum := sha256.Sum256(text)
+	return binary.LittleEndian.Uint64(sum[:])
 }
 
 // WithPublished returns the Snapshot as it would be if the Placement had other clusters, sorted by
