@@ -26,6 +26,8 @@ const (
 	shareOfBuffer = bufferSize / 4
 	// flushInterval is how much a crash can lose.
 	flushInterval = time.Second
+	// restInterval is how often a recorder that has nothing to flush looks at its file.
+	restInterval = 10 * time.Second
 	// retryInterval is the time between attempts to write after an error of the disk.
 	retryInterval = 30 * time.Second
 	// A segment ends after segmentAge, a part of it after partSize bytes before compression.
@@ -236,19 +238,35 @@ func (r *Recorder) Run(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	ticker := time.NewTicker(flushInterval)
-	defer ticker.Stop()
+	rests := false
+	timer := time.NewTimer(flushInterval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			r.finish()
 			return
 		case <-r.wake:
-			r.measure(r.writeAll)
-		case <-ticker.C:
+			if r.measure(r.writeAll); rests {
+				rests = false
+				timer.Reset(flushInterval)
+			}
+		case <-timer.C:
 			r.measure(r.tick)
+			if rests = r.rests(); rests {
+				timer.Reset(restInterval)
+			} else {
+				timer.Reset(flushInterval)
+			}
 		}
 	}
+}
+
+// rests reports whether nothing is to be flushed and nothing failed.
+func (r *Recorder) rests() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.stopped && r.segment != nil && r.segment.flushed
 }
 
 // maxBatch is how many entries are written at once, so that flushes are not delayed.
