@@ -2,8 +2,8 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -148,15 +148,12 @@ func newResources() ([]*resource, error) {
 // clean removes what Go types do not know: from the metadata and, for a kind of Kubernetes, from
 // the whole object.
 func (q *request) clean(content map[string]any) error {
-	about := metav1.ObjectMeta{}
-	if err := convert(metadata(content), &about); err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	about.ManagedFields = nil
-	clean := map[string]any{}
-	if err := convert(&about, &clean); err != nil {
+	about := &metav1.ObjectMeta{}
+	clean, err := converted(metadata(content), about)
+	if err != nil {
 		return err
 	}
+	delete(clean, "managedFields")
 	content["metadata"] = clean
 	if !q.resource.builtIn {
 		return nil
@@ -166,23 +163,20 @@ func (q *request) clean(content map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if err := convert(content, typed); err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	clear(content)
-	return convert(typed, &content)
-}
-
-// convert copies a value by its JSON.
-func convert(from, to any) error {
-	text, err := json.Marshal(from)
-	if err != nil {
+	if clean, err = converted(content, typed); err != nil {
 		return err
 	}
-	if content, ok := to.(*map[string]any); ok {
-		return decode(text, runtime.ContentTypeJSON, content)
+	clear(content)
+	maps.Copy(content, clean)
+	return nil
+}
+
+// converted returns what of a value a Go type knows.
+func converted(content map[string]any, typed any) (map[string]any, error) {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, typed); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return json.Unmarshal(text, to)
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 }
 
 // prune removes unknown fields of a custom resource and sets defaults.

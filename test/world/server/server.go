@@ -7,13 +7,13 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
@@ -245,34 +245,9 @@ func decode(body []byte, contentType string, into any) error {
 			return err
 		}
 	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	if err := decoder.Decode(into); err != nil {
+	// As the API server does, it turns numbers into int64 or float64.
+	if err := utiljson.Unmarshal(body, into); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if content, ok := into.(*map[string]any); ok {
-		*content = numbers(*content).(map[string]any)
-	}
 	return nil
-}
-
-// numbers turns JSON numbers into int64 or float64, as the API server does.
-func numbers(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, of := range v {
-			v[key] = numbers(of)
-		}
-	case []any:
-		for i, of := range v {
-			v[i] = numbers(of)
-		}
-	case json.Number:
-		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return value
 }
