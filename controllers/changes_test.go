@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -24,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // testRecorder is a Recorder with a hub in memory.
@@ -66,7 +66,7 @@ func newTestRecorder(t *testing.T) *testRecorder {
 	}
 	l := &testRecorder{pl: fixture.Placement("n", "p").Obj()}
 	l.pl.UID = "first"
-	l.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&berthv1alpha1.PlacementChange{}).Build()
+	l.hub = memoryhub.BuilderFor(scheme).WithStatusSubresource(&berthv1alpha1.PlacementChange{}).Build()
 	c := interceptor.NewClient(l.hub.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			if during := l.during; during != nil {

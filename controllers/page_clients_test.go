@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/memoryhub"
 )
 
 // request is one write as the API server got it.
@@ -91,7 +91,7 @@ func newPageHub(t *testing.T, stepped bool, failing string, pages ...*v1alpha1.P
 	if err := register(scheme); err != nil {
 		t.Fatal(err)
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme)
+	builder := memoryhub.BuilderFor(scheme)
 	if stepped {
 		builder = builder.WithStatusSubresource(&v1alpha1.PlacementDecision{})
 	}

@@ -17,7 +17,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -83,7 +82,7 @@ func newSetUpHub(t *testing.T, o hubOptions) (*setUpHub, error) {
 	statuses := []client.Object{
 		&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}, &berthv1alpha1.PlacementChange{}, &berthv1alpha1.SelectionPolicy{},
 	}
-	h.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(statuses...).WithGlobalResourceVersionCounter().Build()
+	h.hub = memoryhub.BuilderFor(scheme).WithStatusSubresource(statuses...).WithGlobalResourceVersionCounter().Build()
 	h.mgr = &memoryManager{
 		client: interceptor.NewClient(h.hub.(client.WithWatch), h.intercept()), reader: interceptor.NewClient(h.hub.(client.WithWatch), h.reads()),
 		cache:   &memoryCache{FakeInformers: &informertest.FakeInformers{Scheme: scheme}},

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clienttesting "k8s.io/client-go/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
@@ -58,7 +60,17 @@ type Hub struct {
 }
 
 // Builder returns a builder to which indexes can be added.
-func Builder(t *testing.T) *fake.ClientBuilder { return fake.NewClientBuilder().WithScheme(Scheme(t)) }
+func Builder(t *testing.T) *fake.ClientBuilder {
+	t.Helper()
+	return BuilderFor(Scheme(t))
+}
+
+// BuilderFor returns a builder of a client that does not keep who manages which field: that would
+// be most of its work.
+func BuilderFor(scheme *runtime.Scheme) *fake.ClientBuilder {
+	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker)
+}
 
 // New returns a hub with these objects.
 func New(builder *fake.ClientBuilder, objects ...client.Object) *Hub {
