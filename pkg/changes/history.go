@@ -78,7 +78,7 @@ func IsPermitted(record *berthv1alpha1.PlacementChange) bool {
 
 // OnlyForced reports whether a record only removes clusters that the Placement could not keep.
 func OnlyForced(record *berthv1alpha1.PlacementChange) bool {
-	return record.Spec.AddedCount == 0 && record.Spec.RemovedCount > 0 && len(record.Spec.Forced) == int(record.Spec.RemovedCount)
+	return record.Spec.AddedCount == 0 && record.Spec.RemovedCount > 0 && len(ForcedOf(record)) == int(record.Spec.RemovedCount)
 }
 
 // Open returns the newest open record; nil if there is none. Older open ones were left by a crash

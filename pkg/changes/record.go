@@ -109,7 +109,7 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) *berthv1
 	if max(len(c.Added), len(c.Removed), len(c.Returned)) <= berthv1alpha1.MaxListedClusters {
 		return record
 	}
-	if delta := compress(delta{c.Added, c.Removed, c.Returned}); len(delta) <= berthv1alpha1.MaxDeltaBytes {
+	if delta := compress(delta{c.Added, c.Removed, c.Returned, c.Forced}); len(delta) <= berthv1alpha1.MaxDeltaBytes {
 		record.Spec.Delta = delta
 	} else {
 		record.Spec.Truncated = true
@@ -142,7 +142,7 @@ func packLists(record *berthv1alpha1.PlacementChange) {
 		if len(s.Added)+len(s.Removed)+len(s.Returned) <= maxUnpacked {
 			return
 		}
-		s.Delta = compress(delta{s.Added, s.Removed, s.Returned})
+		s.Delta = compress(delta{s.Added, s.Removed, s.Returned, s.Forced})
 	}
 	s.Added, s.Removed, s.Returned = nil, nil, nil
 }
@@ -177,6 +177,18 @@ func Joined(record *berthv1alpha1.PlacementChange) ([]string, error) {
 	return Sorted(slices.Concat(d.Added, d.Returned)), err
 }
 
+// ForcedOf returns the names that the record removes because the Placement could not keep them,
+// sorted; of a record that does not list all its clusters, the first.
+func ForcedOf(record *berthv1alpha1.PlacementChange) []string {
+	if forced := record.Spec.Forced; len(forced) < berthv1alpha1.MaxListedClusters {
+		return forced
+	}
+	if d, err := lists(record); err == nil && len(d.Forced) > 0 {
+		return d.Forced
+	}
+	return record.Spec.Forced
+}
+
 func lists(record *berthv1alpha1.PlacementChange) (d delta, err error) {
 	s := &record.Spec
 	switch {
@@ -187,7 +199,7 @@ func lists(record *berthv1alpha1.PlacementChange) (d delta, err error) {
 			return delta{}, fmt.Errorf("PlacementChange %s/%s: spec.delta: %w", record.Namespace, record.Name, err)
 		}
 	default:
-		d = delta{s.Added, s.Removed, s.Returned}
+		d = delta{s.Added, s.Removed, s.Returned, s.Forced}
 	}
 	if len(d.Added) != int(s.AddedCount) || len(d.Removed) != int(s.RemovedCount) {
 		return delta{}, fmt.Errorf("PlacementChange %s/%s lists %d added and %d removed clusters, but spec.addedCount is %d and spec.removedCount %d",
@@ -227,6 +239,7 @@ type delta struct {
 	Added    []string `json:"added"`
 	Removed  []string `json:"removed"`
 	Returned []string `json:"returned,omitempty"`
+	Forced   []string `json:"forced,omitempty"`
 }
 
 // maxDelta is the maximum uncompressed size of spec.delta, in bytes: about a million names.
@@ -256,7 +269,7 @@ func decompress(data []byte) (d delta, err error) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return delta{}, err
 	}
-	if !strictlySorted(d.Added) || !strictlySorted(d.Removed) || !strictlySorted(d.Returned) {
+	if !strictlySorted(d.Added) || !strictlySorted(d.Removed) || !strictlySorted(d.Returned) || !strictlySorted(d.Forced) {
 		return delta{}, errors.New("the names are not sorted, or one is listed twice")
 	}
 	return d, nil

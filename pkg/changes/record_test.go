@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,39 @@ func TestNewRecord(t *testing.T) {
 			}
 			if diff := cmp.Diff(Sorted(tc.from), before); diff != "" {
 				t.Errorf("before (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestForced: a record lists all forced removals, also if spec.forced cannot, and as it is kept in
+// memory.
+func TestForced(t *testing.T) {
+	many, others := someNames("c", 1200), someNames("d", 1500)
+	for name, tc := range map[string]struct {
+		before, forced []string
+		only           bool
+	}{
+		"all of few":         {before: many[:3], forced: many[:3], only: true},
+		"some of few":        {before: many[:3], forced: many[:2]},
+		"as many as fit":     {before: many[:1000], forced: many[:1000], only: true},
+		"all of many":        {before: many, forced: many, only: true},
+		"many of more":       {before: slices.Concat(many, others), forced: many},
+		"few of many":        {before: others, forced: others[:2]},
+		"a thousand of more": {before: others, forced: others[:1000]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change := NewChange(tc.before, nil)
+			change.Forced = tc.forced
+			record := NewRecord(placement("uid"), 0, 1, change)
+			for range 2 {
+				if diff := cmp.Diff(tc.forced, ForcedOf(record)); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				if got := OnlyForced(record); got != tc.only {
+					t.Errorf("only forced: %t", got)
+				}
+				packLists(record)
 			}
 		})
 	}
@@ -221,7 +255,7 @@ func FuzzDelta(f *testing.F) {
 	f.Add([]byte{0x1f, 0x8b})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := decompress(data)
-		if err == nil && (!strictlySorted(d.Added) || !strictlySorted(d.Removed) || !strictlySorted(d.Returned)) {
+		if err == nil && (!strictlySorted(d.Added) || !strictlySorted(d.Removed) || !strictlySorted(d.Returned) || !strictlySorted(d.Forced)) {
 			t.Errorf("unsorted names: %v", d)
 		}
 	})

@@ -158,7 +158,7 @@ type PlacementChangeSpec struct {
 	// of the API server reject the characters + and /.
 
 	// delta contains the complete lists if one is longer than 1,000 names: gzip of {"added": [...],
-	// "removed": [...], "returned": [...]}, at most 700 KiB.
+	// "removed": [...], "returned": [...], "forced": [...]}, at most 700 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=955736
 	// +kubebuilder:validation:Format=""

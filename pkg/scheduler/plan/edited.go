@@ -82,7 +82,7 @@ func (a *planner) findEdits() *editState {
 			// Another generation was published since.
 			continue
 		}
-		for _, name := range record.Spec.Forced {
+		for _, name := range changes.ForcedOf(record) {
 			e.forced[name] = at.Add(time.Second)
 		}
 	}
