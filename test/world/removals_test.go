@@ -2,6 +2,7 @@ package world
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -111,7 +112,7 @@ func (l *laws) permittedAt(placement string, names []string) time.Time {
 
 // checkRemovals: no more clusters leave within the window than the limit says.
 func (l *laws) checkRemovals(w *server.Write, placement string, before, after map[string]bool) {
-	names := clustersThatLeft(before, after)
+	names := l.withoutLateAdditions(w, placement, before, after)
 	if !l.w.limited || len(names) == 0 || w.Late {
 		return
 	}
@@ -128,6 +129,17 @@ func (l *laws) checkRemovals(w *server.Write, placement string, before, after ma
 	if all > maxRemoved && !approved {
 		l.breaks("BlastRadius: %v leave %s, and %d clusters left within %s", names, placement, all, removeWindow)
 	}
+}
+
+// withoutLateAdditions returns the clusters that a write removed, without those that the write
+// before it added late: the present leader never published them.
+func (l *laws) withoutLateAdditions(w *server.Write, placement string, before, after map[string]bool) []string {
+	late := l.addedLate[placement]
+	delete(l.addedLate, placement)
+	if w.Late {
+		l.addedLate[placement] = clustersThatLeft(after, before)
+	}
+	return changes.Minus(clustersThatLeft(before, after), late)
 }
 
 // hasRecord reports whether a removal has a record. One whose record a crash lost does not count
@@ -169,10 +181,24 @@ func (l *laws) onSteps(record *berthv1alpha1.PlacementChange) {
 	}
 }
 
+// isComplete reports whether the clusters are those to which the change in progress leads.
+func (l *laws) isComplete(placement string, clusters map[string]bool) bool {
+	digest := berthv1alpha1.Digest(slices.Sorted(maps.Keys(clusters)))
+	for _, record := range l.records {
+		if record.Spec.Placement == placement && record.Status.Phase == berthv1alpha1.PhaseProgressing && record.Spec.To == digest {
+			return true
+		}
+	}
+	return false
+}
+
 // checkAvailable: as long as a change is not complete, minAvailable of the clusters with which it
 // began stay, unless the Placement cannot keep them (law 9).
 func (l *laws) checkAvailable(w *server.Write, placement string, before, after map[string]bool) {
 	original := l.originals[placement]
+	if l.isComplete(placement, before) {
+		original = before // Its record follows.
+	}
 	if original == nil || l.available == nil || time.Since(l.availableSince) < settled || l.isLate(w, placement) {
 		return
 	}
