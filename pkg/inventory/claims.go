@@ -32,7 +32,7 @@ type claim struct {
 	landed framework.Bitset
 	// target are the clusters that the open change adds, leaving those that it removes. permitted
 	// is true once it is permitted, progressing while it is published in steps. A Placement that is
-	// not decided makes no change.
+	// not decided, or whose pages belong to other writers, makes no change.
 	target, leaving        framework.Bitset
 	permitted, progressing bool
 }
@@ -197,7 +197,7 @@ func (inv *Inventory) updateTarget(placement Key) {
 		return
 	}
 	p.claim.target, p.claim.leaving, p.claim.permitted, p.claim.progressing = nil, nil, false, false
-	if framework.WhyNotDecided(p.object) != "" {
+	if p.delegated || framework.WhyNotDecided(p.object) != "" {
 		return
 	}
 	if open := inv.openRecord(p); open != nil {

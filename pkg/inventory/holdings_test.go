@@ -177,6 +177,37 @@ func TestHas(t *testing.T) {
 	expect("without policies that need it", "[]")
 }
 
+// TestHasOfADisabledPlacement: a Placement does not have what its open change adds while other
+// writers own its pages: from when scheduling is disabled until these are adopted.
+func TestHasOfADisabledPlacement(t *testing.T) {
+	h, key := newHolders(t, "a", "b"), inventory.Key{Namespace: "n", Name: "b"}
+	h.Update(requestingCPU("a", "1"))
+	h.Started()
+	record := changes.NewRecord(h.Placement(key), 0, 2, changes.NewChange([]string{"c1"}, []string{"c1", "c2"}))
+	record.UID, record.ResourceVersion, record.Status.Phase = "r", "1", berthv1alpha1.PhaseHeld
+	h.AssumeRecord(record)
+	setDisabled := func(disabled string) func() {
+		return func() {
+			pl := h.Placement(key).DeepCopy()
+			pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: disabled}
+			h.Update(pl)
+		}
+	}
+	for _, step := range []struct {
+		when, want string
+		do         func()
+	}{
+		{"a change is held", "[c2]", func() {}},
+		{"scheduling is disabled", "[]", setDisabled("true")},
+		{"scheduling is enabled", "[]", setDisabled("false")},
+		{"the pages are adopted", "[c2]", func() { h.AdoptPages(h.Subject(key), 0) }},
+	} {
+		if step.do(); h.has("b") != step.want {
+			t.Errorf("%s: has %s, want %s", step.when, h.has("b"), step.want)
+		}
+	}
+}
+
 // TestFollowed: Placements that are with another one follow it to what it has, and to what a change
 // adds that may still be rejected only if it has nothing else. The change of that tells them.
 func TestFollowed(t *testing.T) {

@@ -162,9 +162,12 @@ func (inv *Inventory) setDelegated(p *placement, delegated bool) {
 	if delegated && !p.delegated && p.last != nil {
 		p.before = p.last.Names
 		inv.unread[p.key] = struct{}{}
+	}
+	if p.delegated != delegated {
+		p.delegated = delegated
+		inv.updateTarget(p.key)
 		inv.holdingChanged(p.key)
 	}
-	p.delegated = delegated
 }
 
 // Delegated reports whether other writers own the pages of a Placement, because scheduling is or
@@ -213,7 +216,7 @@ func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 		if p == nil || p.object.IsDisabled() {
 			return
 		}
-		if p.delegated = false; revision == 0 && subject.Last == nil {
+		if inv.setDelegated(p, false); revision == 0 && subject.Last == nil {
 			return // Nothing was published yet.
 		}
 		last := framework.PublishedOn(subject.OwnPages())
@@ -266,7 +269,7 @@ func (inv *Inventory) setPublished(p *placement, last *framework.Published, keep
 	if !keepsLanded {
 		inv.endLanded(p)
 		p.before = nil
-		p.delegated = p.delegated && !last.FromPages
+		inv.setDelegated(p, p.delegated && !last.FromPages)
 	}
 	delete(inv.unread, p.key)
 	inv.setLast(p, last)

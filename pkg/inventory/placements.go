@@ -183,8 +183,8 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, e *event) {
 	if old == nil {
 		inv.countPages(key, 1)
 	}
-	inv.updateTarget(key)
 	inv.setDelegated(p, delegated)
+	inv.updateTarget(key)
 	inv.byNamespace.set(key.Namespace, key, p)
 	inv.setReaders(p, true)
 	e.affected.add(key)
