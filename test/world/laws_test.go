@@ -44,10 +44,12 @@ type laws struct {
 	pages  map[string]map[string]*v1alpha1.PlacementDecision // by Placement and name
 	// records has the last state of each record that ever existed.
 	records map[types.UID]*berthv1alpha1.PlacementChange
-	// damaged are Placements whose pages were edited by hand, until Berth writes one. lost are the
-	// clusters on those pages, until Berth writes them, by Placement and name.
-	damaged map[string]bool
-	lost    map[string]bool
+	// damaged are Placements whose pages were edited by hand, until Berth writes one; damagedAt is
+	// when that was last. lost are the clusters on those pages, by Placement and name, until Berth
+	// writes them.
+	damaged   map[string]bool
+	damagedAt map[string]time.Time
+	lost      map[string]bool
 	// left has the last time at which a cluster left the pages of a Placement, and the number of
 	// inputs before.
 	left map[string]departure
@@ -121,7 +123,7 @@ func (l *laws) reaction() time.Duration { return maxLate + requestsOfAnAttempt*l
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]written{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, addedLate: map[string][]string{}, tainted: map[string]bool{},
+		damaged: map[string]bool{}, damagedAt: map[string]time.Time{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]written{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, addedLate: map[string][]string{}, tainted: map[string]bool{},
 		givenUp: map[pageOf]time.Time{}, forced: forced{}, deleted: map[types.UID]*berthv1alpha1.PlacementChange{},
 	}
 }
@@ -142,7 +144,8 @@ func decode[T any](content map[string]any) *T {
 
 // damage says that a person is about to edit a page.
 func (l *laws) damage(page *v1alpha1.PlacementDecision) {
-	l.damaged[page.Labels[v1alpha1.PlacementLabel]] = true
+	placement := page.Labels[v1alpha1.PlacementLabel]
+	l.damaged[placement], l.damagedAt[placement] = true, time.Now()
 }
 
 func (l *laws) onWrite(w *server.Write) {
@@ -301,6 +304,9 @@ func (l *laws) onPage(w *server.Write) {
 	} else {
 		l.pages[placement][page.Name] = page
 	}
+	if len(l.apart) > 0 || l.w.queues {
+		l.writes[placement] = written{l.writes[placement].n + 1, time.Now()}
+	}
 	switch w.Writer {
 	case "person":
 		delete(l.adopted, placement)
@@ -317,9 +323,6 @@ func (l *laws) onPage(w *server.Write) {
 	}
 	l.pageWrites++
 	delete(l.forced, placement)
-	if len(l.apart) > 0 || l.w.queues {
-		l.writes[placement] = written{l.writes[placement].n + 1, time.Now()}
-	}
 	if w.Late {
 		if w.Type != "ADDED" { // A creation has no version by which it could be refused.
 			l.checkGivenUp(pageOf{w.Writer, page.Name})
@@ -348,7 +351,7 @@ func (l *laws) onPage(w *server.Write) {
 	for name := range before {
 		if !after[name] {
 			delete(l.grouped, placement)
-			if l.isLate(w, placement) {
+			if l.isLate(w, placement) || time.Since(l.damagedAt[placement]) < l.reaction() {
 				continue
 			}
 			l.left[placement+"/"+name] = departure{time.Now(), l.inputsOf(placement)}

@@ -178,7 +178,7 @@ func (l *laws) checkShared(placement string, before, after map[string]bool) {
 			if p := s.policies[other]; p != nil && theirs[name] {
 				used.Add(p.Spec.Requests["cpu"])
 			}
-			if other != placement && theirs[name] && s.apart(placement, other) && time.Since(l.writes[other].last) > maxLate {
+			if other != placement && theirs[name] && s.apart(placement, other) && time.Since(l.writes[other].last) > l.reaction() {
 				l.breaks("cluster %s is published for %s, and for %s, from which it is apart", name, placement, other)
 			}
 		}
