@@ -98,7 +98,7 @@ func (a *planner) planRecords() {
 // permitted.
 func (a *planner) decideAgain() {
 	for _, record := range a.Snapshot.Subject.Records {
-		if !changes.IsOpen(record) {
+		if !changes.IsOpen(record) || a.isOwed(record) {
 			continue
 		}
 		again := a.Ends(record)
@@ -116,6 +116,13 @@ func (a *planner) decideAgain() {
 			a.State.RequeueAt(a.Snapshot.Now)
 		}
 	}
+}
+
+// isOwed reports whether a record without status has the revision that this process published: it
+// gets its status, or is replaced, with the record of that, which is not written yet.
+func (a *planner) isOwed(record *berthv1alpha1.PlacementChange) bool {
+	last := a.Snapshot.Subject.Last
+	return record.Status.Phase == "" && last != nil && last.RecordDue && record.Spec.Revision == last.Revision
 }
 
 func (a *planner) writeAfter(changes ...statusUpdate) {

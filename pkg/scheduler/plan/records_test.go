@@ -207,3 +207,32 @@ func TestRecordsBefore(t *testing.T) {
 		})
 	}
 }
+
+// TestDecideAgain: an attempt that ends an open record is repeated at once, but not for one that
+// ends with the record of what was published: until that is written, all attempts would.
+func TestDecideAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		phase    berthv1alpha1.ChangePhase
+		revision int64
+		due      bool
+		want     bool
+	}{
+		"an open change":                    {phase: berthv1alpha1.PhaseHeld, revision: 2, due: true, want: true},
+		"one without status":                {revision: 2, due: true, want: true},
+		"that has a published revision":     {revision: 3, due: true},
+		"one that is published in steps":    {phase: berthv1alpha1.PhaseProgressing, revision: 3, due: true, want: true},
+		"before a restart it was published": {revision: 3, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last := lastOf("a")
+			last.Revision, last.RecordDue = tc.revision, tc.due
+			a := planOf(decisionOn(last))
+			a.Snapshot.Subject.Records = []*berthv1alpha1.PlacementChange{recordOf(3, tc.phase, "b")}
+			a.Outcome = Waiting
+			a.decideAgain()
+			if at := a.State.NextAttempt(); at.Equal(a.Snapshot.Now) != tc.want {
+				t.Errorf("the next attempt is at %s", at)
+			}
+		})
+	}
+}
