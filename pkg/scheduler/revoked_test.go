@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
@@ -148,24 +149,40 @@ func TestHeldRevokedRemovalHasARecord(t *testing.T) {
 	}
 }
 
-// TestRevokedRemovalLeavesItsRecord: a change that removes more supersedes the removal of a revoked
-// cluster, which BlastRadius held. Its record keeps that removal held no longer, so it is made when
-// no limit is exceeded.
+// TestRevokedRemovalLeavesItsRecord: another change supersedes the removal of a revoked cluster,
+// which BlastRadius held. Its record keeps that removal held no longer, so it is made when no limit
+// is exceeded.
 func TestRevokedRemovalLeavesItsRecord(t *testing.T) {
-	d := newDesk(t, ask(), "a", "b", "c", "d")
-	d.arguments = map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
-	d.restart()
-	d.attemptUntilStable()
-	var a *scheduler.Attempt
-	for _, lose := range []func(){func() { d.remove("d") }, func() { d.leaveSet("a") }, func() { d.remove("b") }} {
-		d.later(60)
-		lose()
-		a = d.attemptUntilStable()
+	weigh := func(d *desk, weight int32) {
+		d.edit(func(pl *v1alpha1.Placement) {
+			pl.Spec.PrioritizerPolicy = ask().Prioritizer(v1alpha1.PrioritizerBalance, weight).Obj().Spec.PrioritizerPolicy
+		})
 	}
-	for end := d.now.Add(time.Hour); d.keeps("a") > 0; a = d.attemptUntilStable() {
-		if d.now = a.State.Requeue(); d.now.After(end) {
-			t.Fatalf("nothing happens until %s: %s", d.now, d.whole())
-		}
+	for name, tc := range map[string]struct{ with, then func(d *desk) }{
+		"by a change that removes more": {with: func(*desk) {}, then: func(d *desk) { d.remove("b") }},
+		"by an edit, after another one": {with: func(d *desk) { weigh(d, 2) }, then: func(d *desk) {
+			d.require()
+			d.later(2 * 60 * 60)
+			weigh(d, 3)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "a", "b", "c", "d")
+			d.arguments = map[string]string{"BlastRadius": `{"fleetMaxRemoved": 1, "window": "1h", "settle": "0s"}`}
+			d.restart()
+			d.attemptUntilStable()
+			var a *scheduler.Attempt
+			for _, lose := range []func(){func() { d.remove("d") }, func() { d.leaveSet("a"); tc.with(d) }, func() { tc.then(d) }} {
+				d.later(60)
+				lose()
+				a = d.attemptUntilStable()
+			}
+			for end := d.now.Add(time.Hour); d.keeps("a") > 0; a = d.attemptUntilStable() {
+				if d.now = a.State.Requeue(); d.now.After(end) {
+					t.Fatalf("nothing happens until %s: %s", d.now, d.whole())
+				}
+			}
+		})
 	}
 }
 

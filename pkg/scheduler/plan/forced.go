@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/limits"
@@ -96,7 +97,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		}
 		a.setChange(m, v)
 	}
-	a.requeueRemoval(alone, m, v, due)
+	a.requeueRemoval(alone, v, due)
 	return false
 }
 
@@ -152,9 +153,9 @@ func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bo
 }
 
 // requeueRemoval is requeueAsFor for a removal that is not permitted.
-func (a *planner) requeueRemoval(alone *planner, m *Move, v Verdict, before time.Time) {
+func (a *planner) requeueRemoval(alone *planner, v Verdict, before time.Time) {
 	a.requeueAsFor(alone, v, before)
-	if m.Open != nil && a.Ends(m.Open) {
+	if slices.ContainsFunc(a.Snapshot.Subject.Records, func(r *berthv1alpha1.PlacementChange) bool { return changes.IsOpen(r) && !a.isOwed(r) && a.Ends(r) }) {
 		// The next attempt asks without the record that may keep the removal held.
 		a.State.RequeueAt(a.Snapshot.Now.Add(effects[Waiting].RetryAfter))
 	}
