@@ -291,7 +291,7 @@ func (w *world) damagePages(ctx context.Context, may func(pl *v1alpha1.Placement
 		report, err := s.Decide(ctx, client.ObjectKeyFromObject(pl))
 		clusters, _ := w.laws.controlled(pl.Name)
 		published := slices.Sorted(maps.Keys(clusters))
-		if err != nil || len(clusters) == 0 || !slices.Equal(clustersOf(report), published) || !may(pl, published) || w.evictionEnds(ctx, 2*startTime) {
+		if err != nil || report.Pending != nil || len(clusters) == 0 || !slices.Equal(clustersOf(report), published) || !may(pl, published) || w.evictionEnds(ctx, 2*startTime) {
 			continue
 		}
 		pages := w.laws.pages[pl.Name]
