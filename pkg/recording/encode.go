@@ -253,8 +253,8 @@ func differences(before, now []string) (added, removed []string) {
 // because entries are relative to it. Begin each run, and after a gap, with a new one.
 type Decoder struct {
 	published map[inventory.Key]*framework.Published
-	// hashes are those of the last contents of each page: the recorded one and the one of this
-	// version, because earlier versions had a seed in each process.
+	// hashes are those of the last contents of each page: the recorded one and the one in this
+	// process, because each process has its own key.
 	hashes map[inventory.Key][]pageHash
 	// last has the objects of kinds with statusOf.
 	last map[objectKey]client.Object

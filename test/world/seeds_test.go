@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -38,6 +39,7 @@ var (
 // time of the last one for the whole process. On one processor, goroutines run in one order.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
+	framework.ContentKey = ""
 	utilruntime.ErrorHandlers = nil
 	metrics.Registry.Unregister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // reads files
 	klog.SetLogger(logr.Discard())

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -105,11 +106,14 @@ func SaysUndecided(satisfied *metav1.Condition) bool {
 	return false
 }
 
+// ContentKey is part of what ContentHash hashes, so that users cannot construct two pages with the
+// same hash. Simulated worlds set it, so that their recordings are always the same.
+var ContentKey = rand.Text()
+
 // ContentHash hashes what consumers, the garbage collector and Berth read of a page. The UID of the
 // controller is not included, because Placements compare only pages that no other object controls.
-// It is the beginning of a SHA-256, so users cannot construct another page with the same hash.
 func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
-	text := make([]byte, 0, 4<<10)
+	text := append(make([]byte, 0, 4<<10), ContentKey...)
 	// The length before each field makes the encoding unambiguous.
 	field := func(value string) {
 		text = append(strconv.AppendInt(text, int64(len(value)), 10), ':')
