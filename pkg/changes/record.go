@@ -109,11 +109,14 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) *berthv1
 	if max(len(c.Added), len(c.Removed), len(c.Returned)) <= berthv1alpha1.MaxListedClusters {
 		return record
 	}
-	if delta := compress(delta{c.Added, c.Removed, c.Returned, c.Forced}); len(delta) <= berthv1alpha1.MaxDeltaBytes {
-		record.Spec.Delta = delta
-	} else {
-		record.Spec.Truncated = true
+	// Without forced, the first ones are in spec.forced.
+	for _, forced := range [][]string{c.Forced, nil} {
+		if delta := compress(delta{c.Added, c.Removed, c.Returned, forced}); len(delta) <= berthv1alpha1.MaxDeltaBytes {
+			record.Spec.Delta = delta
+			return record
+		}
 	}
+	record.Spec.Truncated = true
 	return record
 }
 

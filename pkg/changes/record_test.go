@@ -149,6 +149,19 @@ func TestForced(t *testing.T) {
 	}
 }
 
+// TestForcedDoNotCutLists: forced removals that do not fit beside the others leave those complete.
+func TestForcedDoNotCutLists(t *testing.T) {
+	change := NewChange(randomNames(30000), nil)
+	change.Forced = change.Removed
+	record := NewRecord(placement("uid"), 0, 1, change)
+	if _, removed, err := Lists(record); err != nil || len(removed) != 30000 {
+		t.Errorf("%d removed, %v", len(removed), err)
+	}
+	if diff := cmp.Diff(change.Forced[:1000], ForcedOf(record)); diff != "" {
+		t.Errorf("forced (-want +got):\n%s", diff)
+	}
+}
+
 // randomNames do not compress well.
 func randomNames(n int) []string {
 	names := make([]string, n)
