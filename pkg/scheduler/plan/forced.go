@@ -97,7 +97,7 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		}
 		a.setChange(m, v)
 	}
-	a.requeueRemoval(alone, v, due)
+	a.requeueRemoval(alone, m, v, due)
 	return false
 }
 
@@ -153,10 +153,12 @@ func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bo
 }
 
 // requeueRemoval is requeueAsFor for a removal that is not permitted.
-func (a *planner) requeueRemoval(alone *planner, v Verdict, before time.Time) {
+func (a *planner) requeueRemoval(alone *planner, m *Move, v Verdict, before time.Time) {
 	a.requeueAsFor(alone, v, before)
-	if slices.ContainsFunc(a.Snapshot.Subject.Records, func(r *berthv1alpha1.PlacementChange) bool { return changes.IsOpen(r) && !a.isOwed(r) && a.Ends(r) }) {
-		// The next attempt asks without the record that may keep the removal held.
+	unrecorded := m.Open == nil && len(m.HeldBy) > 0
+	if unrecorded || slices.ContainsFunc(a.Snapshot.Subject.Records, func(r *berthv1alpha1.PlacementChange) bool { return changes.IsOpen(r) && !a.isOwed(r) && a.Ends(r) }) {
+		// The next attempt asks without the record, or the memory of one, that may keep the removal
+		// held.
 		a.State.RequeueAt(a.Snapshot.Now.Add(effects[Waiting].RetryAfter))
 	}
 }

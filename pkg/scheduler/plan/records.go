@@ -98,7 +98,7 @@ func (a *planner) planRecords() {
 // permitted.
 func (a *planner) decideAgain() {
 	for _, record := range a.Snapshot.Subject.Records {
-		if !changes.IsOpen(record) || a.isOwed(record) {
+		if !changes.IsOpen(record) {
 			continue
 		}
 		again := a.Ends(record)
@@ -112,7 +112,11 @@ func (a *planner) decideAgain() {
 		case Rejected, Expired:
 			again = again || a.isOwn(record)
 		}
-		if again {
+		switch {
+		case again && a.isOwed(record):
+			// Until that record is written, the next attempt would end this one again.
+			a.State.RequeueAt(a.Snapshot.Now.Add(effects[Waiting].RetryAfter))
+		case again:
 			a.State.RequeueAt(a.Snapshot.Now)
 		}
 	}
