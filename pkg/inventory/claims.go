@@ -197,7 +197,7 @@ func (inv *Inventory) updateTarget(placement Key) {
 		return
 	}
 	p.claim.target, p.claim.leaving, p.claim.permitted, p.claim.progressing = nil, nil, false, false
-	if p.delegated || framework.WhyNotDecided(p.object) != "" {
+	if p.delegated && !inv.options.Follows || framework.WhyNotDecided(p.object) != "" {
 		return
 	}
 	if open := inv.openRecord(p); open != nil {

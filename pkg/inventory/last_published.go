@@ -164,7 +164,7 @@ func (inv *Inventory) setDelegated(p *placement, delegated bool) {
 		inv.unread[p.key] = struct{}{}
 	}
 	if p.delegated != delegated {
-		p.delegated = delegated
+		p.delegated, p.subject = delegated, nil
 		inv.updateTarget(p.key)
 		inv.holdingChanged(p.key)
 	}
