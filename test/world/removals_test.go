@@ -185,7 +185,7 @@ func (l *laws) onSteps(record *berthv1alpha1.PlacementChange) {
 func (l *laws) isComplete(placement string, clusters map[string]bool) bool {
 	digest := berthv1alpha1.Digest(slices.Sorted(maps.Keys(clusters)))
 	for _, record := range l.records {
-		if record.Spec.Placement == placement && record.Status.Phase == berthv1alpha1.PhaseProgressing && record.Spec.To == digest {
+		if l.deleted[record.UID] == nil && record.Spec.Placement == placement && record.Status.Phase == berthv1alpha1.PhaseProgressing && record.Spec.To == digest {
 			return true
 		}
 	}
