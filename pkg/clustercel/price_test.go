@@ -25,6 +25,16 @@ const megabyte = 1 << 20
 
 // hugeTexts are of so many bytes, each hard for some functions.
 func hugeTexts(n int) []string {
+	if hugeTextsOf[n] == nil {
+		hugeTextsOf[n] = makeHugeTexts(n)
+	}
+	return hugeTextsOf[n]
+}
+
+// hugeTextsOf has those that were made, because that takes most of the time of these tests.
+var hugeTextsOf = map[int][]string{}
+
+func makeHugeTexts(n int) []string {
 	all := []string{}
 	for _, part := range []string{"a", "1", "ä", "%s", "%.99f", ".a", "[", "{", "1,", `"a":1,`, " ", "A", "\x00", "?a&", "0000:", "1.", "/"} {
 		all = append(all, strings.Repeat(part, n/len(part)))
@@ -229,7 +239,7 @@ func hugeCalls(tb testing.TB, n int, pairs bool) map[string][]hugeCall {
 }
 
 // TestEveryFunctionHasItsPrice walks all functions of the environment, so that none of a library
-// that is added is forgotten, with 64 KiB for arguments. Those that are charged for nothing but
+// that is added is forgotten, with megabytes for arguments. Those that are charged for nothing but
 // being called do not look at them.
 func TestEveryFunctionHasItsPrice(t *testing.T) {
 	// unread are functions that take as long for a megabyte as for a byte.
@@ -242,7 +252,7 @@ func TestEveryFunctionHasItsPrice(t *testing.T) {
 		unread[name] = true
 	}
 	c := &costs{}
-	calls := hugeCalls(t, 64<<10, false)
+	calls := hugeCalls(t, megabyte, false)
 	for name, function := range functionsOf(t) {
 		if prices[name].price == nil {
 			t.Errorf("%s has no price", name)
