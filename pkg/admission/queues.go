@@ -139,7 +139,7 @@ func (q *Queues) Update(pl *v1alpha1.Placement) {
 	q.assignments.Submit(assignment.Submission{
 		Key: assignment.Key{Namespace: pl.Namespace, Name: pl.Name}, Created: pl.CreationTimestamp.Time,
 		Annotations: pl.Annotations, Labels: pl.Labels,
-		Waits: waits,
+		Waits: waits, NotDecided: framework.WhyNotDecided(pl) != "",
 	})
 }
 

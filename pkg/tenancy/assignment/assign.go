@@ -54,16 +54,22 @@ func (a *Assignments) assignPending() (affected []Key) {
 
 // keepsQueue is true if a Placement stays in its queue: its inputs are unchanged and its submitter
 // may submit there. If the current configuration cannot say what the queue allows, the Placement is
-// not admitted, and its published decision stays.
+// not admitted, and its published decision stays. While it is not decided, it stays where it is.
 func (a *Assignments) keepsQueue(s *placement) bool {
 	who, err := identity.Read(s.Annotations, s.Labels, a.options.UserLabel)
 	if err == nil && !s.restored {
 		a.restore(s, who)
 	}
 	if s.app == nil {
+		_, published, _ := a.options.Published(s.Key)
+		if s.NotDecided && published == 0 {
+			s.admission, s.admitted = Admission{}, false
+			a.setLimited(s, false)
+			return true
+		}
 		return false
 	}
-	if err != nil || s.lostPlace || !a.unchanged(s, s.annotation, who) || !a.maySubmit(s, who) {
+	if !s.NotDecided && (err != nil || s.lostPlace || !a.unchanged(s, s.annotation, who) || !a.maySubmit(s, who)) {
 		if !s.admitted && s.app.Clusters == 0 { // it has no published clusters
 			a.removeMember(s)
 		}

@@ -42,6 +42,9 @@ type Submission struct {
 	Annotations, Labels map[string]string
 	// Waits is the message of its condition QueueAdmitted if that says that it got no queue.
 	Waits string
+	// NotDecided is true if scheduling is disabled or the Placement is being deleted: it takes no
+	// place in a queue, which only its pages could keep after a restart.
+	NotDecided bool
 }
 
 // WithoutQueue is true if an Admission that is not admitted has a reason for which a Placement
@@ -167,7 +170,8 @@ func (a *Assignments) Namespace(name string, annotations map[string]string) {
 func (a *Assignments) Submit(submission Submission) {
 	a.update(func() []Key {
 		s := a.placements[submission.Key]
-		same := s != nil && maps.Equal(s.Annotations, submission.Annotations) && maps.Equal(s.Labels, submission.Labels) && s.Created.Equal(submission.Created)
+		same := s != nil && maps.Equal(s.Annotations, submission.Annotations) && maps.Equal(s.Labels, submission.Labels) && s.Created.Equal(submission.Created) &&
+			s.NotDecided == submission.NotDecided
 		switch {
 		case s == nil:
 			s = &placement{}
@@ -306,8 +310,11 @@ func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 			a.pending[key] = s
 		}
 		affected = a.assignPending()
-		if admission = s.admission; s.admitted {
+		switch admission = s.admission; {
+		case s.admitted:
 			admission = a.admissionOf(s, wanted)
+		case s.NotDecided && s.app == nil:
+			admission = a.preview(s.Submission)
 		}
 		return slices.DeleteFunc(affected, func(other Key) bool { return other == key })
 	})
@@ -362,6 +369,11 @@ func (a *Assignments) Preview(submission Submission) Admission {
 	if a.config == nil {
 		return Admission{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
 	}
+	return a.preview(submission)
+}
+
+// preview is Preview with the lock held.
+func (a *Assignments) preview(submission Submission) Admission {
 	s := &placement{Submission: submission}
 	app, r, admission := a.findQueue(s, 0)
 	if app == nil {

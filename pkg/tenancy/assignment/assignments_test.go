@@ -51,7 +51,7 @@ type page struct {
 }
 
 func newTestQueues(config string) *testQueues {
-	d := &testQueues{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}, waits: map[string]string{}}
+	d := &testQueues{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}, waits: map[string]string{}, admissions: map[string]assignment.Admission{}}
 	d.startController()
 	_ = d.configure(config)
 	return d
@@ -59,7 +59,8 @@ func newTestQueues(config string) *testQueues {
 
 // startController starts a controller without any objects.
 func (d *testQueues) startController() {
-	d.published, d.affected, d.admissions = map[string]string{}, map[string]bool{}, map[string]assignment.Admission{}
+	d.published, d.affected = map[string]string{}, map[string]bool{}
+	maps.DeleteFunc(d.admissions, func(name string, _ assignment.Admission) bool { return !d.placements[name].NotDecided })
 	d.admission = assignment.New(assignment.Options{
 		Published: func(key assignment.Key) (string, int, int) {
 			p := d.pages[key.Name]
@@ -108,7 +109,7 @@ func (d *testQueues) namespace(name, parent string) {
 func (d *testQueues) submit(p *placement) {
 	d.placements[p.Name] = p
 	d.affected[p.Name] = true
-	d.admission.Submit(assignment.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels), Waits: d.waits[p.Name]})
+	d.admission.Submit(assignment.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels), Waits: d.waits[p.Name], NotDecided: p.NotDecided})
 }
 
 // add has a user create a Placement, each a minute younger than the one before, and decides.
@@ -175,6 +176,9 @@ func (d *testQueues) decideAffected() {
 }
 
 func (d *testQueues) decide(p *placement) {
+	if p.NotDecided {
+		return
+	}
 	v := d.admission.Admit(p.Key, p.wanted)
 	d.admissions[p.Name] = v
 	if d.waits[p.Name] = ""; !v.Admitted && assignment.WithoutQueue(v.Reason) {
@@ -197,6 +201,8 @@ func (d *testQueues) decide(p *placement) {
 	d.admission.SetClusters(p.Key, clusters)
 }
 
+func decided(is bool) func(*placement) { return func(p *placement) { p.NotDecided = !is } }
+
 // queueOf is the queue that pages record.
 func (d *testQueues) queueOf(name string) string {
 	r := struct{ Queue string }{}
@@ -212,8 +218,12 @@ func (d *testQueues) queueOf(name string) string {
 // they list.
 func (d *testQueues) state() map[string]string {
 	state := map[string]string{}
-	for name := range d.placements {
-		state[name] = strings.Join(strings.Fields(fmt.Sprint(d.admissions[name].Reason, " ", d.queueOf(name), " ", d.pages[name].clusters)), " ")
+	for name, p := range d.placements {
+		reason := d.admissions[name].Reason
+		if p.NotDecided {
+			reason = "NotDecided"
+		}
+		state[name] = strings.Join(strings.Fields(fmt.Sprint(reason, " ", d.queueOf(name), " ", d.pages[name].clusters)), " ")
 	}
 	return state
 }
@@ -249,6 +259,28 @@ func TestAssignments(t *testing.T) {
 				d.add("p", "ann", "a", 1)
 			},
 			want: want{"p": "Placed root.a 1"},
+		},
+		"a Placement that waits takes no place while it is not decided": {
+			config: fixture.Partition("queues: [{name: a, maxapplications: 1}]"),
+			do: func(d *testQueues) {
+				d.add("first", "ann", "a", 1)
+				d.add("old", "ann", "a", 1)
+				d.edit("old", decided(false))
+				d.remove("first")
+				d.add("new", "ann", "a", 1)
+				d.edit("old", decided(true))
+			},
+			want: want{"old": "QuotaExceeded 0", "new": "Placed root.a 1"},
+		},
+		"a Placement with clusters counts where it is while it is not decided": {
+			config: fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: b, maxapplications: 1}]"),
+			do: func(d *testQueues) {
+				d.add("old", "ann", "a", 1)
+				d.edit("old", decided(false), labelled("queue", "root.b"))
+				d.add("in a", "ann", "a", 1)
+				d.add("in b", "ann", "b", 1)
+			},
+			want: want{"old": "NotDecided root.a 1", "in a": "QuotaExceeded 0", "in b": "Placed root.b 1"},
 		},
 		"a new configuration moves nobody": {
 			config: fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),

@@ -60,3 +60,18 @@ func TestPreviewNumber(t *testing.T) {
 		t.Errorf("an unknown Placement is admitted: %+v", got)
 	}
 }
+
+// TestAdmitWhileNotDecided: it says what a Placement without a queue would get, and takes no place.
+func TestAdmitWhileNotDecided(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 1}]"))
+	d.prepare("p", "ann", "a", 1, decided(false))
+	for range 2 {
+		if v := d.admission.Admit(d.placements["p"].Key, 1); !v.Admitted || v.Queue != "root.a" {
+			t.Error(v)
+		}
+	}
+	d.add("other", "ann", "a", 1)
+	if v := d.admission.Admit(d.placements["p"].Key, 1); v.Reason != assignment.ReasonQuotaExceeded {
+		t.Error(v)
+	}
+}

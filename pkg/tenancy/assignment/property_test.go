@@ -73,9 +73,9 @@ func TestQueuesAreKept(t *testing.T) {
 				was[queue] = d.used(queue)
 			}
 			touched := ""
-			kind := rapid.SampledFrom([]string{"add", "add", "add", "edit", "edit", "remove", "configure", "restart"}).Draw(t, "what")
+			kind := rapid.SampledFrom([]string{"add", "add", "add", "edit", "edit", "disable", "remove", "configure", "restart"}).Draw(t, "what")
 			names := slices.Sorted(maps.Keys(d.placements))
-			if len(names) == 0 && (kind == "edit" || kind == "remove") {
+			if len(names) == 0 && (kind == "edit" || kind == "disable" || kind == "remove") {
 				kind = "add"
 			}
 			reloaded := false
@@ -93,6 +93,9 @@ func TestQueuesAreKept(t *testing.T) {
 			case "edit":
 				touched = rapid.SampledFrom(names).Draw(t, "name")
 				d.edit(touched, labelled("queue", drawQueue(t)), labelled("team", drawTeam(t)), func(p *placement) { p.wanted = rapid.IntRange(0, 5).Draw(t, "wanted") })
+			case "disable":
+				touched = rapid.SampledFrom(names).Draw(t, "name")
+				d.edit(touched, func(p *placement) { p.NotDecided = !p.NotDecided })
 			case "remove":
 				touched = rapid.SampledFrom(names).Draw(t, "name")
 				d.remove(touched)
@@ -151,7 +154,7 @@ func (d *testQueues) check(t *rapid.T, kind, touched, active string, reloaded bo
 	}
 	// A restarted controller gives the same answers and writes nothing. A rejected Placement may
 	// find that its queue exists by now.
-	again := &testQueues{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), recorded: maps.Clone(d.recorded), waits: maps.Clone(d.waits)}
+	again := &testQueues{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), recorded: maps.Clone(d.recorded), waits: maps.Clone(d.waits), admissions: maps.Clone(d.admissions)}
 	again.restart(rand.New(rand.NewPCG(1, 2)))
 	want, got := d.state(), again.state()
 	for name := range want {
