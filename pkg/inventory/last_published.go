@@ -73,7 +73,7 @@ func undamaged(own []*v1alpha1.PlacementDecision, history changes.History, liste
 	case latest == nil && len(own) > 0:
 		names, ok = history.ClustersInSteps(listed.Names, listed.Revision)
 		return names, listed.Revision, ok && !slices.Equal(names, listed.Names)
-	case latest == nil || latest.Spec.To == listed.Digest || listed.Revision == 0 && len(own) > 0:
+	case latest == nil || len(own) > 0 && (latest.Spec.To == listed.Digest || listed.Revision == 0):
 		// Pages without a revision may be newer than all records.
 		return nil, 0, false
 	}

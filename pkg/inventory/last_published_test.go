@@ -189,6 +189,21 @@ func TestRevisionAfterAnAdoption(t *testing.T) {
 	}
 }
 
+// TestNothingPublishedAfterAnAdoption: other writers deleted all pages, and the record of that is the
+// newest one. An empty page is missing.
+func TestNothingPublishedAfterAnAdoption(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(plainWith("u"))
+	inv.Update(record("u", 1, 8, berthv1alpha1.PhasePublished, "c1"))
+	emptied := record("u", 2, 9, berthv1alpha1.PhasePublished)
+	emptied.Spec.Removed, emptied.Spec.From = []string{"c1"}, berthv1alpha1.Digest([]string{"c1"})
+	inv.Update(emptied)
+	subject := inv.Subject(plainKey)
+	if last := subject.Last; last == nil || last.Revision != 2 || len(last.Names) != 0 || !last.Damaged(subject) {
+		t.Errorf("got %+v", last)
+	}
+}
+
 // TestEditedPageDoesNotEndTheStart: an edit of a page or status, which is undone, and the
 // acceptance of an eviction are no reason to weigh again what has drifted before the start.
 func TestEditedPageDoesNotEndTheStart(t *testing.T) {
