@@ -189,8 +189,8 @@ func TestRevisionAfterAnAdoption(t *testing.T) {
 	}
 }
 
-// TestNothingPublishedAfterAnAdoption: other writers deleted all pages, and the record of that is the
-// newest one. An empty page is missing.
+// TestNothingPublishedAfterAnAdoption: other writers deleted all pages, and the record of that is
+// the newest one. An empty page is missing.
 func TestNothingPublishedAfterAnAdoption(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(plainWith("u"))

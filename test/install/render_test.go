@@ -26,11 +26,11 @@ var root = filepath.Join("..", "..")
 
 // kustomize is `kubectl kustomize config/<name>`.
 func kustomize(name string) ([]*unstructured.Unstructured, error) {
-	return build(filepath.Join(root, "config", name))
+	return build(filesys.MakeFsOnDisk(), filepath.Join(root, "config", name))
 }
 
-func build(folder string) ([]*unstructured.Unstructured, error) {
-	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+func build(files filesys.FileSystem, folder string) ([]*unstructured.Unstructured, error) {
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, folder)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
@@ -43,6 +43,10 @@ func build(folder string) ([]*unstructured.Unstructured, error) {
 
 // installed is a kustomization with config/default and components of config.
 func installed(components ...string) ([]*unstructured.Unstructured, error) {
+	return installedFrom(filesys.MakeFsOnDisk(), components...)
+}
+
+func installedFrom(files filesys.FileSystem, components ...string) ([]*unstructured.Unstructured, error) {
 	folder, err := os.MkdirTemp("", "overlay")
 	if err != nil {
 		return nil, err
@@ -66,7 +70,7 @@ func installed(components ...string) ([]*unstructured.Unstructured, error) {
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
 		return nil, err
 	}
-	return build(folder)
+	return build(files, folder)
 }
 
 // helm is `helm template berth charts/berth -n <namespace>` with values in YAML.
