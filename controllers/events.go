@@ -247,6 +247,7 @@ func (s *eventSender) send(ctx context.Context, event *queuedEvent) {
 // manager runs and after it stops. Reconcilers stop last and report until then.
 type managerWithBackground struct {
 	ctrl.Manager
+	guard     *leaseGuard // nil without leader election
 	events    *eventSender
 	records   *Recorder
 	recording *recording.Recorder
@@ -254,6 +255,7 @@ type managerWithBackground struct {
 
 // Start implements manager.Manager.
 func (m *managerWithBackground) Start(ctx context.Context) error {
+	m.guard.starts(ctx)
 	running, stopped := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopped()
 	var background sync.WaitGroup

@@ -1,12 +1,19 @@
 package controllers
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -33,10 +40,13 @@ func TestLeaseGuard(t *testing.T) {
 		"the lease is new":              {http.MethodPost, strings.TrimSuffix(lease, "/"+leaseName), 201, defaultLease.Duration, http.MethodPut, page, nil},
 		"the created lease has ended":   {http.MethodPost, strings.TrimSuffix(lease, "/"+leaseName), 201, defaultLease.Duration + 1, http.MethodPut, page, errLeaseEnded},
 		"the renewed lease has ended":   {http.MethodPut, lease, 200, defaultLease.Duration + 1, http.MethodPost, page, errLeaseEnded},
+		"below a path of the hub":       {http.MethodPut, "/hub" + lease, 200, defaultLease.Duration + 1, http.MethodPost, "/hub" + page, errLeaseEnded},
 		"a deletion after that":         {http.MethodPut, lease, 200, time.Hour, http.MethodDelete, page, errLeaseEnded},
 		"a read after that":             {http.MethodPut, lease, 200, time.Hour, http.MethodGet, page, nil},
 		"the next renewal":              {http.MethodPut, lease, 200, time.Hour, http.MethodPut, lease, nil},
 		"a lease that others renew":     {http.MethodPut, "/apis/coordination.k8s.io/v1/namespaces/n/leases/other", 200, time.Hour, http.MethodPut, page, nil},
+		"another object named leases":   {http.MethodDelete, "/apis/x/v1/namespaces/n/placementexplanations/leases", 200, time.Hour, http.MethodPut, page, nil},
+		"it is written after the lease": {http.MethodPut, lease, 200, time.Hour, http.MethodPut, "/apis/x/v1/namespaces/n/placements/leases", errLeaseEnded},
 		"reading the lease is no claim": {http.MethodGet, lease, 200, time.Hour, http.MethodPut, page, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,6 +65,56 @@ func TestLeaseGuard(t *testing.T) {
 			now = now.Add(tc.after)
 			if err := send(http.StatusOK, tc.request, tc.path); !errors.Is(err, tc.want) {
 				t.Errorf("got error %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestLeaseGivenBack: a replica gives its lease back only when the manager stops, and writes what
+// waits after that.
+func TestLeaseGivenBack(t *testing.T) {
+	for name, encoder := range map[string]runtime.Encoder{
+		"JSON":     scheme.Codecs.LegacyCodec(coordinationv1.SchemeGroupVersion),
+		"protobuf": scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), coordinationv1.SchemeGroupVersion),
+	} {
+		t.Run(name, func(t *testing.T) {
+			guard := &leaseGuard{now: time.Now, lease: leaseName, lasts: defaultLease.Duration}
+			send := func(path string, body []byte) error {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://hub"+path, bytes.NewReader(body))
+				if err != nil {
+					return err
+				}
+				response, err := guard.wrap(answering(http.StatusOK)).RoundTrip(r)
+				if err == nil {
+					_ = response.Body.Close()
+				}
+				return err
+			}
+			write := func(holder *string) error {
+				body, err := runtime.Encode(encoder, &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return send("/apis/coordination.k8s.io/v1/namespaces/n/leases/"+leaseName, body)
+			}
+			if err := write(nil); !errors.Is(err, errLeaseKept) {
+				t.Errorf("before the start: %v", err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			guard.starts(ctx)
+			if err := write(new("me")); err != nil {
+				t.Error(err)
+			}
+			if err := write(nil); !errors.Is(err, errLeaseKept) {
+				t.Errorf("while the manager runs: %v", err)
+			}
+			stop()
+			if err := errors.Join(write(new("")), send("/apis/x/v1/namespaces/n/placementdecisions/p", nil)); err != nil {
+				t.Errorf("after the manager was told to stop: %v", err)
+			}
+			guard.renewed = time.Now().Add(-defaultLease.Duration - time.Second)
+			if err := write(nil); !errors.Is(err, errLeaseKept) {
+				t.Errorf("after the lease has ended: %v", err)
 			}
 		})
 	}

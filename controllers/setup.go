@@ -103,7 +103,7 @@ type Options struct {
 
 // LeaseTimes are the times of leader election. A replica that cannot renew its lease continues to
 // decide: for up to RetryPeriod and RenewDeadline after the last renewal, then for up to another
-// RenewDeadline while it releases the lease. Duration must be longer than the sum of these.
+// RenewDeadline while it tries to release the lease. Duration must be longer than the sum of these.
 type LeaseTimes struct{ Duration, RenewDeadline, RetryPeriod time.Duration }
 
 var defaultLease = LeaseTimes{Duration: 15 * time.Second, RenewDeadline: 6 * time.Second, RetryPeriod: 2 * time.Second}
@@ -135,8 +135,10 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness limits requests instead.
 	cfg.QPS = -1
+	var guard *leaseGuard
 	if o.LeaderElection {
-		cfg.Wrap((&leaseGuard{now: time.Now, lease: o.lease(), lasts: o.leaseTimes().Duration}).wrap)
+		guard = &leaseGuard{now: time.Now, lease: o.lease(), lasts: o.leaseTimes().Duration}
+		cfg.Wrap(guard.wrap)
 	}
 	options, err := managerOptions(o)
 	if err != nil {
@@ -152,7 +154,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	}
 	events := newEventSender(client, o.Log.WithName("events"))
 	buildInfo.WithLabelValues(o.Version, o.Commit, goruntime.Version()).Set(1)
-	background := &managerWithBackground{Manager: mgr, events: events}
+	background := &managerWithBackground{Manager: mgr, guard: guard, events: events}
 	return background, setUp(ctx, mgr, background, cfg, o)
 }
 

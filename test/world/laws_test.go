@@ -99,6 +99,7 @@ type laws struct {
 	// tainted are the clusters with a taint NoSelect.
 	tainted map[string]bool
 	forced  forced
+	leader  leader
 	// deleted are the records that were deleted, by historyLimit or with their Placement.
 	deleted map[types.UID]*berthv1alpha1.PlacementChange
 }
@@ -149,7 +150,10 @@ func (l *laws) damage(page *v1alpha1.PlacementDecision) {
 }
 
 func (l *laws) onWrite(w *server.Write) {
+	l.checkLeader(w)
 	switch w.Kind {
+	case "Lease":
+		l.leader.onLease(w)
 	case "PlacementDecision":
 		l.onPage(w)
 	case "PlacementChange":
@@ -159,7 +163,7 @@ func (l *laws) onWrite(w *server.Write) {
 			l.shared.queuesSince = time.Now() // A rejected change removes nothing.
 			l.countInput()
 		}
-	case "Lease", "Event":
+	case "Event":
 	default:
 		if w.Writer == "person" || w.Writer == "" {
 			l.countInput()
@@ -304,9 +308,7 @@ func (l *laws) onPage(w *server.Write) {
 	} else {
 		l.pages[placement][page.Name] = page
 	}
-	if len(l.apart) > 0 || l.w.queues {
-		l.writes[placement] = written{l.writes[placement].n + 1, time.Now()}
-	}
+	l.countWrite(placement)
 	switch w.Writer {
 	case "person":
 		delete(l.adopted, placement)
@@ -397,6 +399,13 @@ func (l *laws) checkGivenUp(of pageOf) {
 	}
 }
 
+// countWrite counts a write that decisions of other Placements may depend on.
+func (l *laws) countWrite(placement string) {
+	if len(l.apart) > 0 || l.w.queues {
+		l.writes[placement] = written{l.writes[placement].n + 1, time.Now()}
+	}
+}
+
 // inputsOf counts the writes of what the decision of a Placement depends on.
 func (l *laws) inputsOf(placement string) int {
 	n := l.inputs
@@ -476,8 +485,12 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 			l.breaks("%s becomes %s after it was %s", record.Name, is, was)
 		}
 		answered := !equality.Semantic.DeepEqual(older.Spec.Approval, record.Spec.Approval)
-		if ended := is == berthv1alpha1.PhaseExpired || is == berthv1alpha1.PhaseRejected; ended && is == was && !answered && !older.Status.CompletionTime.Equal(record.Status.CompletionTime) {
+		ended := is == berthv1alpha1.PhaseExpired || is == berthv1alpha1.PhaseRejected
+		if ended && is == was && !answered && !older.Status.CompletionTime.Equal(record.Status.CompletionTime) {
 			l.breaks("%s ended as %s at %s, and then says %s", record.Name, is, older.Status.CompletionTime, record.Status.CompletionTime)
+		}
+		if ended && is != was {
+			l.countWrite(record.Spec.Placement) // What it reserved is free for Placements that are apart.
 		}
 	}
 	l.records[record.UID] = record
