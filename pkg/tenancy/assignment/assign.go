@@ -18,19 +18,12 @@ import (
 // the other Placements that may have got a queue or more clusters by that.
 func (a *Assignments) assignPending() (affected []Key) {
 	for a.config != nil && len(a.pending) > 0 {
-		var others []*placement
-		moves := false
-		for _, s := range a.pending {
-			if !a.keepsQueue(s) {
-				others = append(others, s)
-				moves = moves || s.app != nil
-			}
-		}
+		others, moves, left := a.keepPending()
 		var waited []Key
 		if moves { // Limited Placements may be older than pending ones that need the same quota.
 			waited = slices.Collect(maps.Keys(a.limited))
 			for key, s := range a.limited {
-				if _, too := a.pending[key]; !too && !s.admitted {
+				if _, too := a.pending[key]; !too && !s.admitted && !s.NotDecided {
 					others = append(others, s)
 				}
 			}
@@ -39,7 +32,6 @@ func (a *Assignments) assignPending() (affected []Key) {
 		slices.SortFunc(others, func(x, y *placement) int {
 			return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 		})
-		left := false
 		for _, s := range others {
 			left = a.assign(s) || left
 		}
@@ -52,24 +44,35 @@ func (a *Assignments) assignPending() (affected []Key) {
 	return slices.Compact(affected)
 }
 
+// keepPending keeps the pending Placements that can stay in their queues. It returns the others,
+// whether one of these has or had a queue, and whether one left its queue.
+func (a *Assignments) keepPending() (others []*placement, moves, left bool) {
+	for _, s := range a.pending {
+		had := s.app != nil
+		if !a.keepsQueue(s) {
+			others = append(others, s)
+			moves = moves || had || s.app != nil
+		}
+		left = left || had && s.app == nil
+	}
+	return others, moves, left
+}
+
 // keepsQueue is true if a Placement stays in its queue: its inputs are unchanged and its submitter
 // may submit there. If the current configuration cannot say what the queue allows, the Placement is
-// not admitted, and its published decision stays. While it is not decided, it stays where it is.
+// not admitted, and its published decision stays.
 func (a *Assignments) keepsQueue(s *placement) bool {
 	who, err := identity.Read(s.Annotations, s.Labels, a.options.UserLabel)
 	if err == nil && !s.restored {
 		a.restore(s, who)
 	}
+	if s.NotDecided {
+		return a.staysAsItIs(s, who, err == nil)
+	}
 	if s.app == nil {
-		_, published, _ := a.options.Published(s.Key)
-		if s.NotDecided && published == 0 {
-			s.admission, s.admitted = Admission{}, false
-			a.setLimited(s, false)
-			return true
-		}
 		return false
 	}
-	if !s.NotDecided && (err != nil || s.lostPlace || !a.unchanged(s, s.annotation, who) || !a.maySubmit(s, who)) {
+	if err != nil || s.lostPlace || !a.unchanged(s, s.annotation, who) || !a.maySubmit(s, who) {
 		if !s.admitted && s.app.Clusters == 0 { // it has no published clusters
 			a.removeMember(s)
 		}
@@ -80,6 +83,29 @@ func (a *Assignments) keepsQueue(s *placement) bool {
 		a.setLimited(s, false)
 		s.admission.Limit, s.admission.RetryAfter = -1, a.retryAfter(s)
 	}
+	return true
+}
+
+// staysAsItIs is true if a Placement that is not decided stays in its queue, or has no clusters, so
+// that it gets none. One with clusters but no queue is assigned, so that these count. Without
+// clusters it leaves a queue to which its submitter, if known, may not submit any more.
+func (a *Assignments) staysAsItIs(s *placement, who identity.Identity, known bool) bool {
+	_, published, _ := a.options.Published(s.Key)
+	may := s.app != nil && (!known || s.app.User != who.User || a.maySubmit(s, who) || !s.retry.IsZero())
+	switch {
+	case may || s.app != nil && published > 0:
+		if admission := a.unusable(s); admission.Reason != "" || !WithoutQueue(s.admission.Reason) {
+			s.admission = admission
+		}
+		s.admitted = s.admission.Reason == "" && (s.admitted || s.Waits == "") // It was admitted before the start.
+		return true
+	case published > 0:
+		return false
+	case s.app != nil:
+		a.removeMember(s)
+	}
+	s.admission, s.admitted = Admission{}, false
+	a.setLimited(s, false)
 	return true
 }
 
@@ -146,7 +172,7 @@ func (a *Assignments) restore(s *placement, who identity.Identity) {
 		r.Configured = "" // Only the unconfirmed annotation says that it was configured.
 	}
 	s.annotation, s.before, s.lostPlace = r, r.Queue, strings.HasPrefix(s.Waits, isFull(r.Queue))
-	if !a.maySubmit(s, who) {
+	if !a.maySubmit(s, who) && (!s.NotDecided || !s.confirmed) {
 		s.restored = s.retry.IsZero() // Else the groups of the submitter are not known yet.
 		return
 	}

@@ -42,8 +42,8 @@ type Submission struct {
 	Annotations, Labels map[string]string
 	// Waits is the message of its condition QueueAdmitted if that says that it got no queue.
 	Waits string
-	// NotDecided is true if scheduling is disabled or the Placement is being deleted: it takes no
-	// place in a queue, which only its pages could keep after a restart.
+	// NotDecided is true if scheduling is disabled or the Placement is being deleted: it stays in
+	// its queue, and without clusters gets none, because that place would be lost in a restart.
 	NotDecided bool
 }
 
@@ -310,11 +310,8 @@ func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 			a.pending[key] = s
 		}
 		affected = a.assignPending()
-		switch admission = s.admission; {
-		case s.admitted:
+		if admission = s.admission; s.admitted {
 			admission = a.admissionOf(s, wanted)
-		case s.NotDecided && s.app == nil:
-			admission = a.preview(s.Submission)
 		}
 		return slices.DeleteFunc(affected, func(other Key) bool { return other == key })
 	})
@@ -344,7 +341,9 @@ func (a *Assignments) PreviewNumber(key Key, wanted int) Admission {
 	switch {
 	case unknown != nil:
 		return *unknown
-	case !s.admitted:
+	case s.app == nil && (s.NotDecided || s.admission.Reason == ""):
+		return a.preview(s.Submission, wanted)
+	case !s.admitted && s.admission.Reason != "":
 		return s.admission
 	}
 	return a.admissionIn(s, wanted, a.remaining(s))
@@ -369,11 +368,11 @@ func (a *Assignments) Preview(submission Submission) Admission {
 	if a.config == nil {
 		return Admission{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
 	}
-	return a.preview(submission)
+	return a.preview(submission, -1)
 }
 
-// preview is Preview with the lock held.
-func (a *Assignments) preview(submission Submission) Admission {
+// preview returns what a Placement without a queue would get.
+func (a *Assignments) preview(submission Submission, wanted int) Admission {
 	s := &placement{Submission: submission}
 	app, r, admission := a.findQueue(s, 0)
 	if app == nil {
@@ -382,7 +381,7 @@ func (a *Assignments) preview(submission Submission) Admission {
 	s.app, s.annotation = app, r
 	a.members.Add(*app)
 	defer a.members.Remove(*app)
-	return a.admissionIn(s, -1, a.remaining(s))
+	return a.admissionIn(s, wanted, a.remaining(s))
 }
 
 // remaining is what the quotas of its queue leave for a Placement, with its own clusters.

@@ -176,10 +176,10 @@ func (d *testQueues) decideAffected() {
 }
 
 func (d *testQueues) decide(p *placement) {
+	v := d.admission.Admit(p.Key, p.wanted)
 	if p.NotDecided {
 		return
 	}
-	v := d.admission.Admit(p.Key, p.wanted)
 	d.admissions[p.Name] = v
 	if d.waits[p.Name] = ""; !v.Admitted && assignment.WithoutQueue(v.Reason) {
 		d.waits[p.Name] = v.Message
@@ -281,6 +281,27 @@ func TestAssignments(t *testing.T) {
 				d.add("in b", "ann", "b", 1)
 			},
 			want: want{"old": "NotDecided root.a 1", "in a": "QuotaExceeded 0", "in b": "Placed root.b 1"},
+		},
+		"a Placement without clusters leaves a queue to which its submitter may not submit, also while it is not decided": {
+			config: fixture.Partition("queues: [{name: a, maxapplications: 1, submitacl: 'ann,bob'}]"),
+			do: func(d *testQueues) {
+				d.add("old", "ann", "a", 0)
+				d.edit("old", decided(false))
+				d.add("waits", "bob", "a", 1)
+				_ = d.configure(fixture.Partition("queues: [{name: a, maxapplications: 1, submitacl: bob}]"))
+			},
+			want: want{"old": "NotDecided root.a 0", "waits": "Placed root.a 1"},
+		},
+		"a place becomes free when a Placement leaves a queue that could not be used": {
+			config: fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: b}]"),
+			do: func(d *testQueues) {
+				d.add("old", "ann", "a", 0)
+				d.config = fixture.Partition("queues: [{name: a, maxapplications: 1, queues: [{name: x, maxapplications: 1}]}, {name: b}]")
+				d.restart(rand.New(rand.NewPCG(1, 1)))
+				d.add("waits", "ann", "root.a.x", 1)
+				d.edit("old", labelled("queue", "root.b"))
+			},
+			want: want{"old": "Placed root.b 0", "waits": "Placed root.a.x 1"},
 		},
 		"a new configuration moves nobody": {
 			config: fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),

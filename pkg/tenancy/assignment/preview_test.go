@@ -2,6 +2,7 @@ package assignment_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,17 +62,39 @@ func TestPreviewNumber(t *testing.T) {
 	}
 }
 
-// TestAdmitWhileNotDecided: it says what a Placement without a queue would get, and takes no place.
-func TestAdmitWhileNotDecided(t *testing.T) {
-	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 1}]"))
-	d.prepare("p", "ann", "a", 1, decided(false))
-	for range 2 {
-		if v := d.admission.Admit(d.placements["p"].Key, 1); !v.Admitted || v.Queue != "root.a" {
-			t.Error(v)
+// TestPreviewWhileNotDecided: it says what a Placement would get if it were decided, and takes no
+// place, also after a restart.
+func TestPreviewWhileNotDecided(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 1, resources: {max: {clusters: 2}}}]"))
+	d.add("has", "ann", "a", 1)
+	d.edit("has", decided(false))
+	d.add("waits", "ann", "a", 1)
+	d.edit("waits", decided(false))
+	check := func() {
+		t.Helper()
+		if v := d.admission.PreviewNumber(d.placements["has"].Key, 3); !v.Admitted || v.Queue != "root.a" || v.Limit != 2 {
+			t.Errorf("with a queue: %+v", v)
+		}
+		if v := d.admission.PreviewNumber(d.placements["waits"].Key, 1); v.Reason != assignment.ReasonQuotaExceeded {
+			t.Errorf("a full queue: %+v", v)
 		}
 	}
-	d.add("other", "ann", "a", 1)
-	if v := d.admission.Admit(d.placements["p"].Key, 1); v.Reason != assignment.ReasonQuotaExceeded {
-		t.Error(v)
+	d.prepare("unknown", "ann", "a", 1)
+	if v := d.admission.PreviewNumber(d.placements["unknown"].Key, 1); v.Reason != assignment.ReasonQuotaExceeded {
+		t.Errorf("before it was looked at: %+v", v)
+	}
+	d.remove("unknown")
+	check()
+	d.restart(rand.New(rand.NewPCG(1, 1)))
+	check()
+	d.remove("has")
+	for range 2 {
+		if v := d.admission.PreviewNumber(d.placements["waits"].Key, 3); !v.Admitted || v.Queue != "root.a" || v.Limit != 2 {
+			t.Errorf("a queue with a place: %+v", v)
+		}
+	}
+	d.add("next", "ann", "a", 1)
+	if got := d.state()["next"]; got != "Placed root.a 1" {
+		t.Error(got)
 	}
 }

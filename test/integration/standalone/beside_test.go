@@ -236,7 +236,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		beside.make(ctx, pl)
 		beside.satisfied(ctx, pl)
 		entry := func(i int) any { return map[string]any{"clusterName": clusters[i].Name, "reason": ""} }
-		// The label of the last cluster may arrive after the Placement, so the others are in any group.
+		// The label of the last cluster may arrive after the Placement: others are in any group.
 		Eventually(func(g Gomega) {
 			list := &unstructured.UnstructuredList{}
 			list.SetAPIVersion(v1alpha1.GroupName + "/v1beta1")
