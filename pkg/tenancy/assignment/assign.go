@@ -81,7 +81,7 @@ func (a *Assignments) keepsQueue(s *placement) bool {
 	s.admission = a.unusable(s)
 	if s.admitted = s.admission.Reason == ""; !s.admitted {
 		a.setLimited(s, false)
-		s.admission.Limit, s.admission.RetryAfter = -1, a.retryAfter(s)
+		s.admission.RetryAfter = a.retryAfter(s)
 	}
 	return true
 }
@@ -113,14 +113,14 @@ func (a *Assignments) staysAsItIs(s *placement, who identity.Identity, known boo
 // the current configuration, or drains with unknown settings; empty for other queues.
 func (a *Assignments) unusable(s *placement) Admission {
 	if why := cannotHold(a.config.Tree, s.annotation); why != "" {
-		return Admission{Reason: ReasonConfigInvalid, Message: tenancy.Bound(why + ": the published decision stays")}
+		return Admission{Reason: ReasonConfigInvalid, Message: tenancy.Bound(why + ": the published decision stays"), Limit: -1}
 	}
 	s.annotation.Configured = a.configured(s.annotation)
 	for name := s.annotation.Configured; name != "" && a.config.Tree.Queue(name) == nil; name = tenancy.ParentOf(name) {
 		a.members.Drain(name)
 	}
 	if removed(a.config.Tree, s.annotation) && !a.members.KnowsRemoved(s.annotation.Configured) {
-		return Admission{Reason: ReasonQueueDraining, Message: s.annotation.unknownMessage()}
+		return Admission{Reason: ReasonQueueDraining, Message: s.annotation.unknownMessage(), Limit: -1}
 	}
 	return Admission{}
 }

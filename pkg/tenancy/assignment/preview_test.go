@@ -98,3 +98,19 @@ func TestPreviewWhileNotDecided(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestPreviewInAnUnusableQueue: a Placement whose queue can hold none keeps its place without being
+// admitted, also while it is not decided.
+func TestPreviewInAnUnusableQueue(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a}]"))
+	d.add("p", "ann", "a", 1)
+	d.edit("p", decided(false))
+	d.config = fixture.Partition("queues: [{name: a, queues: [{name: x}]}]")
+	for _, isDecided := range []bool{false, true} {
+		d.placements["p"].NotDecided = !isDecided
+		d.restart(rand.New(rand.NewPCG(1, 1)))
+		if v := d.admission.PreviewNumber(d.placements["p"].Key, 1); v.Admitted || v.Reason != assignment.ReasonConfigInvalid || v.Limit != -1 {
+			t.Errorf("decided %t: %+v", isDecided, v)
+		}
+	}
+}
