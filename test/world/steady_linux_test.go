@@ -21,7 +21,7 @@ func stopInterruptions(pid int) error {
 	go func() {
 		// A thread goes on when the one that stopped it ends.
 		runtime.LockOSThread()
-		thread, err := stopSleeper(pid)
+		thread, err := stopFirst(pid)
 		stopped <- err
 		if err != nil {
 			return
@@ -39,14 +39,15 @@ func stopInterruptions(pid int) error {
 // patience is how long a thread is looked for and stopped.
 const patience = 10 * time.Second
 
-// stopSleeper stops the thread that sleeps for a time, and returns its number.
-func stopSleeper(pid int) (thread int, err error) {
+// stopFirst stops the thread that the runtime of a process started first, when it sleeps, and
+// returns its number.
+func stopFirst(pid int) (thread int, err error) {
 	if _, err := os.ReadFile(callOf(pid, pid)); err != nil {
 		return 0, err
 	}
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
 		if thread == 0 {
-			if thread = sleeper(pid); thread == 0 {
+			if thread = firstThread(pid); thread == 0 {
 				continue
 			}
 			if err := unix.PtraceSeize(thread); err != nil {
@@ -69,15 +70,18 @@ func stopSleeper(pid int) (thread int, err error) {
 	return 0, fmt.Errorf("no thread of process %d sleeps", pid)
 }
 
-// sleeper returns the thread of a process that sleeps for a time; 0 if there is none.
-func sleeper(pid int) int {
+// firstThread returns the thread that a process started first; 0 if there is none. Others can
+// sleep for a moment, too.
+func firstThread(pid int) (first int) {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	for _, path := range threads {
-		if thread, err := strconv.Atoi(filepath.Base(path)); err == nil && thread != pid && sleeps(pid, thread) {
-			return thread
+		thread, err := strconv.Atoi(filepath.Base(path))
+		// Numbers grow, and begin again after the largest one.
+		if err == nil && thread != pid && (first == 0 || uint32(thread-pid) < uint32(first-pid)) {
+			first = thread
 		}
 	}
-	return 0
+	return first
 }
 
 // sleeps reports whether a thread is in the system call with which Go's runtime sleeps.
