@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -56,6 +57,8 @@ type EvictionReconciler struct {
 	// Synced is closed when the inventory has all initial lists. The loop begins then.
 	Synced <-chan struct{}
 	Now    func() time.Time
+	// looked has what the last look at the evictions of a Placement read: the published clusters.
+	looked sync.Map
 }
 
 // SetUp adds the reconciler to a manager. The hub must serve PlacementEvictions.
@@ -100,15 +103,22 @@ func (r *EvictionReconciler) ifEvicted(placementOf func(client.Object) []string)
 	})
 }
 
-// watchPublished queues the evicted Placements whose published clusters change. The watch events of
-// their pages come earlier.
+// watchPublished queues the evicted Placements whose published clusters are others than at the last
+// look. The watch events of their pages come earlier.
 func (r *EvictionReconciler) watchPublished(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.Inventory.OnPublished(func(key inventory.Key) {
-		if r.isEvicted(ctx, key) {
+		if r.isEvicted(ctx, key) && !r.hasLooked(key) {
 			queue.Add(reconcile.Request{NamespacedName: key})
 		}
 	})
 	return nil
+}
+
+// hasLooked reports whether the last look read the clusters that are published now.
+func (r *EvictionReconciler) hasLooked(key inventory.Key) bool {
+	subject := r.Inventory.Subject(key)
+	looked, is := r.looked.Load(key)
+	return is && subject != nil && slices.Equal(looked.([]string), subject.LastNames())
 }
 
 // isEvicted reports whether a Placement has evictions, also if that is unknown.
@@ -134,6 +144,7 @@ func (r *EvictionReconciler) watchClock(ctx context.Context, queue workqueue.Typ
 
 // Reconcile implements reconcile.Reconciler, for a Placement.
 func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	r.looked.Delete(request.NamespacedName)
 	var evictions berthv1alpha1.PlacementEvictionList
 	err := r.Client.List(ctx, &evictions, client.InNamespace(request.Namespace), client.MatchingFields{evictionIndex: request.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil || len(evictions.Items) == 0 {
@@ -192,6 +203,7 @@ func (r *EvictionReconciler) source(ctx context.Context, key types.NamespacedNam
 		return evictedFrom{pl, listed, listed}, err == nil, err
 	}
 	listed, _ := framework.Listed(subject.OwnPages())
+	r.looked.Store(key, subject.LastNames())
 	return evictedFrom{pl, subject.LastNames(), listed}, true, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -279,6 +280,56 @@ func TestEvictionsReadWhatBerthPublished(t *testing.T) {
 	h.reconcile(t)
 	if got := executed(); !strings.Contains(got, "Executed True") {
 		t.Errorf("after the removal: %s", got)
+	}
+}
+
+// TestEvictionsLookAgain: an attempt starts another look if clusters are published that the last
+// one did not read, also if the inventory had them only after it. A look that would read the same
+// again could write twice what the cache does not have yet.
+func TestEvictionsLookAgain(t *testing.T) {
+	page := func(clusters ...string) *v1alpha1.PlacementDecision {
+		return fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Lists(clusters...).Obj()
+	}
+	disabled := evictedWith()
+	disabled.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+	eviction := fixture.Eviction("n", "e", "p", "c").Created(fixture.Now.Add(-time.Minute)).Obj()
+	key := types.NamespacedName{Namespace: "n", Name: "p"}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		first   func(h *evictionHub)
+		want    int
+	}{
+		"no eviction":  {[]client.Object{evictedWith(), page("c")}, func(*evictionHub) {}, 0},
+		"no look":      {[]client.Object{evictedWith(), page("c"), eviction}, func(*evictionHub) {}, 1},
+		"the same":     {[]client.Object{evictedWith(), page("c"), eviction}, func(h *evictionHub) { h.reconcile(t) }, 0},
+		"others":       {[]client.Object{evictedWith(), page("b"), eviction}, func(h *evictionHub) { h.reconcile(t) }, 1},
+		"a later page": {[]client.Object{evictedWith(), eviction}, func(h *evictionHub) { h.reconcile(t); h.Inventory.Update(page("c")) }, 1},
+		"disabled": {[]client.Object{disabled, page("c"), eviction}, func(h *evictionHub) {
+			h.reconcile(t)
+			enabled := evictedWith()
+			enabled.Generation++
+			h.Inventory.Update(enabled)
+			h.Inventory.AdoptPages(h.Inventory.Subject(key), 1)
+		}, 1},
+		"a look that failed": {[]client.Object{evictedWith(), page("c"), eviction}, func(h *evictionHub) {
+			h.reconcile(t)
+			h.Reads["Placement"] = errors.New("broken")
+			_, _ = h.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newEvictionHub(t, tc.objects...)
+			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+			defer queue.ShutDown()
+			tc.first(h)
+			if err := h.watchPublished(t.Context(), queue); err != nil {
+				t.Fatal(err)
+			}
+			h.Inventory.SetPublished(h.Inventory.Subject(key), &framework.Published{Names: []string{"c"}, Digest: framework.DigestOf([]string{"c"})})
+			if got := queue.Len(); got != tc.want {
+				t.Errorf("%d Placements are queued, want %d", got, tc.want)
+			}
+		})
 	}
 }
 
