@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 	if runInformersIfAsked() || runTimerIfAsked() {
 		return
 	}
+	_, _ = os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT") // Berth collects its garbage as everywhere.
 	os.Exit(m.Run())
 }
 

@@ -76,9 +76,6 @@ func StartServer(configure ...func(*envtest.Environment)) *Hub {
 // saves a quarter of their CPU time. Programs that start later do not get these variables.
 func startWithFewCollections(environment *envtest.Environment) error {
 	for name, value := range map[string]string{"GOGC": "400", "GOMEMLIMIT": "1GiB"} {
-		if _, set := os.LookupEnv(name); set {
-			continue
-		}
 		if err := os.Setenv(name, value); err != nil {
 			return err
 		}

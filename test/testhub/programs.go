@@ -14,6 +14,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
+// Programs that suites start collect garbage as everywhere, other than the suites.
+func init() { _, _ = os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT") }
+
 // rootFolder is found at the start, in the folder of the tested package: tests may change to
 // another one.
 var rootFolder = findRoot()
