@@ -2,11 +2,29 @@ package world
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
 
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/replay"
 )
+
+// digestOf returns a digest of the names and contents of the files in a folder.
+func digestOf(t *testing.T, dir string) string {
+	digest := sha256.New()
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, path := range files {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(digest, "%s %x\n", path, sha256.Sum256(content))
+	}
+	return fmt.Sprintf("%d files recorded, %x", len(files), digest.Sum(nil))
+}
 
 // verifyRecording makes the recorded decisions of a world again, as berth replay --verify does, and
 // says how they differ.

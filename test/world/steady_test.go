@@ -42,10 +42,20 @@ func isSteadyChild() bool {
 	}
 }
 
-// runSteady runs this program again as a process in which worlds run.
+// runSteady runs this program again as a process in which worlds run, in a folder of its own.
 func runSteady(ctx context.Context, args ...string) ([]byte, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "world-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
 	var out bytes.Buffer
-	child := exec.CommandContext(ctx, os.Args[0], append(args, "-test.timeout=0")...)
+	child := exec.CommandContext(ctx, program, append(args, "-test.timeout=0")...)
+	child.Dir = dir
 	child.Env, child.Stdout, child.Stderr = append(os.Environ(), steadyChild+"=1"), &out, &out
 	input, err := child.StdinPipe()
 	if err != nil {

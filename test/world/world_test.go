@@ -53,9 +53,8 @@ type world struct {
 	// limited is true in a world with a limit on removals.
 	limited bool
 	config  *config.PlacementSchedulerConfiguration
-	// recording is the folder to which all replicas record; diskFull is true while its disk is.
-	recording string
-	diskFull  bool
+	// diskFull is true while the disk of the recordings is.
+	diskFull bool
 	// off is by how much the clocks of replicas are wrong.
 	clocks sync.Mutex
 	off    map[string]time.Duration
@@ -166,7 +165,6 @@ type replica struct {
 	transport *server.Transport
 	crash     bool
 	queues    types.NamespacedName
-	recording string
 	now       func() time.Time
 	config    *config.PlacementSchedulerConfiguration
 	// number is that of the replica.
@@ -202,7 +200,7 @@ func (s started) Start(ctx context.Context) error {
 // start starts a replica, which runs until restart.
 func (w *world) start(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), recording: w.recording, now: w.clock(name), config: w.config}
+	r := &replica{cancel: cancel, transport: w.schedule.Transport(w.server, name), now: w.clock(name), config: w.config}
 	if name == "two" {
 		r.number = 1
 	}
@@ -247,7 +245,7 @@ func (r *replica) run(ctx context.Context) {
 		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
 		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now, Config: r.config, Plugins: gates,
 		Informers: (&turnsOfHandlers{first: r.number}).informer,
-		Recording: recording.Options{Dir: r.recording},
+		Recording: recording.Options{Dir: recordingDir},
 	})
 	if err == nil && mgr.Add(started{mgr.GetCache(), ready, r.queues.Name != ""}) == nil {
 		_ = mgr.Start(process)
@@ -282,15 +280,17 @@ type history struct {
 	rested        bool
 	lasted        time.Duration
 	verified      *replay.Verification
+	// recorded is a digest of the recording.
+	recorded string
 }
+
+// recordingDir is the folder to which all replicas record. Its name is in recordings, whose size
+// decides when a disk is full.
+const recordingDir = "recording"
 
 // run runs the steps of a script in a world, and then waits for rest.
 func run(t *testing.T, seed uint64, script []step) (h history) {
-	dir, err := os.MkdirTemp("", "world-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer func() { _ = os.RemoveAll(recordingDir) }()
 	gomega.RegisterTestingT(t)
 	attempts, decides := int(testhub.Metric(testhub.AttemptsMetric)), false
 	synctest.Test(t, func(t *testing.T) {
@@ -298,7 +298,6 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		always, stop := context.WithCancel(context.WithoutCancel(ctx))
 		began, w := time.Now(), newWorld(seed)
 		w.schedule.AtRest = collectBetweenTurns()
-		w.recording = dir
 		utilrand.Seed(int64(seed)) // Names in a recording take bytes of a disk that is full soon.
 		// Clients draw from one source for the process, in any order.
 		w.schedule.Seed = rand.Seed //nolint:staticcheck // Clients use it for jitter.
@@ -329,7 +328,8 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		time.Sleep(time.Minute)
 		h.story, h.broken, h.faults, h.writes, h.rested, h.lasted = w.story, w.laws.broken, w.faults, w.server.Revision(), w.rested, time.Since(began)
 	})
-	verified, broken := verifyRecording(t.Context(), dir)
+	h.recorded = digestOf(t, recordingDir)
+	verified, broken := verifyRecording(t.Context(), recordingDir)
 	h.broken = append(h.broken, broken...)
 	h.attempts = int(testhub.Metric(testhub.AttemptsMetric)) - attempts
 	// A world that does not rest, or decides nothing then, may decide only while the disk is full.
