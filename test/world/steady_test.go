@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+	"time"
 )
 
 // One seed has one history because goroutines run in one order, each until it waits. Two things
@@ -88,6 +89,21 @@ func collectBetweenTurns() (collect func()) {
 		if used() > kept+maxGarbage {
 			runtime.GC()
 			kept = used()
+		}
+	}
+}
+
+// TestSteadyProcessesEnd: no other thread of a process is stopped, which would wait for it.
+func TestSteadyProcessesEnd(t *testing.T) {
+	if isSteadyChild() {
+		runtime.GC()
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 80 {
+		if out, err := runSteady(ctx, "-test.run=^TestSteadyProcessesEnd$"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
 		}
 	}
 }
