@@ -97,10 +97,10 @@ func (l *laws) othersWrote(placement string, moment time.Duration) bool {
 }
 
 // permittedAt returns when the change was permitted that removes clusters now, because BlastRadius
-// counts the whole change then; now without a record that says so.
+// counts the whole change then, also if its pages are late; now without a record that says so.
 func (l *laws) permittedAt(placement string, names []string) time.Time {
 	for _, record := range l.records {
-		if record.Spec.Placement != placement || record.Status.Phase != berthv1alpha1.PhaseProgressing || record.Status.PermittedTime == nil {
+		if record.Spec.Placement != placement || !changes.IsOpen(record) || record.Status.PermittedTime == nil {
 			continue
 		}
 		if _, all, err := changes.Lists(record); err == nil && len(changes.Minus(names, all)) == 0 {
