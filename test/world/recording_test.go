@@ -2,28 +2,47 @@ package world
 
 import (
 	"context"
-	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/replay"
 )
 
-// digestOf returns a digest of the names and contents of the files in a folder.
-func digestOf(t *testing.T, dir string) string {
-	digest := sha256.New()
-	files, _ := filepath.Glob(filepath.Join(dir, "*"))
-	for _, path := range files {
-		content, err := os.ReadFile(path)
+// entriesOf returns what a recording has, and what is damaged. Goroutines handle what happens at one
+// instant in any order, and a client what a list shows as deleted. So entries of a millisecond are
+// sorted, and have no number of an input.
+func entriesOf(t *testing.T, dir string) (all []string) {
+	r, err := recording.Open(dir)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer r.Close()
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = fmt.Fprintf(digest, "%s %x\n", path, sha256.Sum256(content))
+		e.Time, e.Number = e.Time.Truncate(time.Millisecond), 0
+		if e.Decision != nil {
+			e.Decision.Input = 0
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e.Time.UTC().Format("2006-01-02 15:04:05.000 ")+string(text))
 	}
-	return fmt.Sprintf("%d files recorded, %x", len(files), digest.Sum(nil))
+	slices.Sort(all)
+	return append(all, fmt.Sprintf("damaged: %+v", r.Damaged))
 }
 
 // verifyRecording makes the recorded decisions of a world again, as berth replay --verify does, and

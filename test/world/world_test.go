@@ -280,8 +280,8 @@ type history struct {
 	rested        bool
 	lasted        time.Duration
 	verified      *replay.Verification
-	// recorded is a digest of the recording.
-	recorded string
+	// recorded is what the recording has, if there is a trace.
+	recorded []string
 }
 
 // recordingDir is the folder to which all replicas record. Its name is in recordings, whose size
@@ -328,7 +328,9 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		time.Sleep(time.Minute)
 		h.story, h.broken, h.faults, h.writes, h.rested, h.lasted = w.story, w.laws.broken, w.faults, w.server.Revision(), w.rested, time.Since(began)
 	})
-	h.recorded = digestOf(t, recordingDir)
+	if trace != nil {
+		h.recorded = entriesOf(t, recordingDir)
+	}
 	verified, broken := verifyRecording(t.Context(), recordingDir)
 	h.broken = append(h.broken, broken...)
 	h.attempts = int(testhub.Metric(testhub.AttemptsMetric)) - attempts
