@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -61,7 +60,6 @@ func (r *DisruptionPolicyReconciler) SetUp(_ context.Context, mgr ctrl.Manager) 
 		Watches(&berthv1alpha1.DisruptionPolicy{}, r.youngerPolicies(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(afterFleet(r.Synced)).
 		WatchesRawSource(source.TypedChannel(r.sources, r.policiesOfSource())).
-		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
 

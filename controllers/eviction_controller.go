@@ -76,7 +76,7 @@ func (r *EvictionReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error 
 		WatchesRawSource(afterFleet(r.Synced)).
 		WatchesRawSource(namedSource{r.watchClock, "clock"}).
 		WatchesRawSource(namedSource{r.watchPublished, "published decisions"}).
-		WithOptions(controller.Options{SkipNameValidation: new(true), MaxConcurrentReconciles: evictionWorkers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: evictionWorkers}).
 		Complete(r)
 }
 

@@ -78,7 +78,7 @@ func (r *ExplanationReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error
 		Watches(&berthv1alpha1.PlacementExplanation{}, handler.EnqueueRequestsFromMapFunc(byNamespace)).
 		WatchesRawSource(afterFleet(r.Synced)).
 		WatchesRawSource(namedSource{r.watchClock, "clock"}).
-		WithOptions(controller.Options{SkipNameValidation: new(true), MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 }
 

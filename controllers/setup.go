@@ -173,8 +173,9 @@ func managerOptions(o Options) (ctrl.Options, error) {
 		webhooks = webhook.NewServer(*o.Webhooks)
 	}
 	return ctrl.Options{
-		Scheme:                        scheme,
-		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: o.LoopWorkers, CacheSyncTimeout: 10 * time.Minute},
+		Scheme: scheme,
+		// controller-runtime allows the name of a controller once in a process, but tests run several managers.
+		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: o.LoopWorkers, CacheSyncTimeout: 10 * time.Minute, SkipNameValidation: new(true)},
 		Logger:                        o.Log,
 		Cache:                         cached,
 		MapperProvider:                func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) { return mapperFor(cfg, c, cached) },
@@ -413,8 +414,6 @@ func addPlacementController(mgr ctrl.Manager, placements *feed, order framework.
 			MaxConcurrentReconciles: o.Workers,
 			NewQueue:                queue.New(order, r.Inventory.Placement, o.Workers),
 			RateLimiter:             queue.RateLimiter(),
-			// controller-runtime allows a name once in a process, but tests run several managers.
-			SkipNameValidation: new(true),
 		}).
 		Complete(r)
 	if err != nil {

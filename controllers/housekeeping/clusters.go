@@ -10,7 +10,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -114,7 +113,6 @@ func (r *ClusterReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.Name).
 		For(&v1alpha1.ManagedCluster{}, builder.WithPredicates(needsUpdate, predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }})).
-		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
 

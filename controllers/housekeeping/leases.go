@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -66,7 +65,6 @@ func (r *ClusterLeaseReconciler) SetUp(_ context.Context, mgr ctrl.Manager) erro
 		Named("cluster-lease").
 		For(&v1alpha1.ManagedCluster{}, builder.WithPredicates(leaseInputsChanged)).
 		Watches(&coordinationv1.Lease{}, r.leaseEvents()).
-		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
 

@@ -119,7 +119,7 @@ func (r *ClusterProfileReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) 
 		Named(clusterProfileLoop).
 		Watches(&v1alpha1.ManagedCluster{}, concerned).
 		WatchesRawSource(profileSource{r}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: profileWorkers, SkipNameValidation: new(true)}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: profileWorkers}).
 		Complete(r)
 }
 

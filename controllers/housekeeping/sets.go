@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -53,7 +52,6 @@ func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) erro
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v1alpha1.ManagedCluster{}, r.setsOfCluster(), builder.WithPredicates(membershipChanged)).
 		WatchesRawSource(standardSets{}).
-		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
 
@@ -184,7 +182,6 @@ func (r *BindingReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {
 		Named("clustersetbinding").
 		For(&v1alpha1.ManagedClusterSetBinding{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.ManagedClusterSet{}, ofSet, builder.WithPredicates(createdOrDeleted)).
-		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
 

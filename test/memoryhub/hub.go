@@ -201,13 +201,15 @@ func NewManager(t *testing.T, c client.Client) *Manager {
 	return &Manager{client: c, informers: informers, Indexes: map[string]client.IndexerFunc{}}
 }
 
-func (m *Manager) GetClient() client.Client                    { return m.client }
-func (m *Manager) GetCache() cache.Cache                       { return m.informers }
-func (m *Manager) GetScheme() *runtime.Scheme                  { return m.informers.Scheme }
-func (m *Manager) GetLogger() logr.Logger                      { return m.Log }
-func (m *Manager) GetControllerOptions() ctrlconfig.Controller { return ctrlconfig.Controller{} }
-func (m *Manager) GetFieldIndexer() client.FieldIndexer        { return m }
-func (m *Manager) GetWebhookServer() webhook.Server            { return m.Webhooks }
+func (m *Manager) GetClient() client.Client   { return m.client }
+func (m *Manager) GetCache() cache.Cache      { return m.informers }
+func (m *Manager) GetScheme() *runtime.Scheme { return m.informers.Scheme }
+func (m *Manager) GetLogger() logr.Logger     { return m.Log }
+func (m *Manager) GetControllerOptions() ctrlconfig.Controller {
+	return ctrlconfig.Controller{SkipNameValidation: new(true)}
+}
+func (m *Manager) GetFieldIndexer() client.FieldIndexer { return m }
+func (m *Manager) GetWebhookServer() webhook.Server     { return m.Webhooks }
 
 func (m *Manager) Add(r manager.Runnable) error {
 	m.Added = append(m.Added, r)
