@@ -247,7 +247,6 @@ func (s *eventSender) send(ctx context.Context, event *queuedEvent) {
 // manager runs and after it stops. Reconcilers stop last and report until then.
 type managerWithBackground struct {
 	ctrl.Manager
-	guard     *leaseGuard // nil without leader election
 	events    *eventSender
 	records   *Recorder
 	recording *recording.Recorder
@@ -255,7 +254,6 @@ type managerWithBackground struct {
 
 // Start implements manager.Manager.
 func (m *managerWithBackground) Start(ctx context.Context) error {
-	m.guard.starts(ctx)
 	running, stopped := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopped()
 	var background sync.WaitGroup
@@ -263,7 +261,7 @@ func (m *managerWithBackground) Start(ctx context.Context) error {
 	background.Go(func() { m.records.Run(running) })
 	background.Go(func() { m.recording.Run(running) })
 	if err := m.Manager.Start(ctx); err != nil {
-		// Reconcilers may still run. Without the lease they must end at once, with the process.
+		// Loops may still run. Without the lease they must end at once, with the process.
 		return err
 	}
 	stopped()

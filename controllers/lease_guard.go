@@ -11,6 +11,9 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // leaseName is the default of Options.LeaseName.
@@ -18,16 +21,18 @@ const leaseName = "berth.berth.dev"
 
 var (
 	errLeaseEnded = errors.New("the lease of this replica has ended, so another one may decide")
-	errLeaseKept  = errors.New("the lease is not given back while this replica may decide: it ends by itself")
+	errLeaseKept  = errors.New("the lease is not given back while loops of this replica run: it ends by itself")
 )
 
 // leaseGuard refuses the writes of a leader that has not renewed its lease for its duration. Leader
 // election alone does not: a process that was paused for longer tries to renew for up to
-// LeaseTimes.RenewDeadline, and until then overwrites the decisions of the next leader. It also
-// refuses to give the lease back before the manager's context ends, because leader election does
-// that before it stops the controllers, so that two replicas would decide until the answer arrives;
-// and later if the lease has ended, because it may be that of another replica. A replica that never
-// had the lease may write.
+// LeaseTimes.RenewDeadline, and until then overwrites the decisions of the next leader. A replica
+// that never had the lease may write.
+//
+// The guard also refuses to give the lease back while a loop of the leader runs, because two
+// replicas would decide then: leader election does not wait for loops if it cannot renew the
+// lease, and for no longer than stopTime when the manager stops. And it refuses that if the lease
+// has ended, because it may be that of another replica.
 type leaseGuard struct {
 	now   func() time.Time
 	lease string // its name
@@ -36,8 +41,8 @@ type leaseGuard struct {
 	mu sync.Mutex
 	// renewed is when the last successful renewal was sent.
 	renewed time.Time
-	// running is the context of the manager; nil before it starts.
-	running context.Context
+	// loops is how many loops of the leader run.
+	loops int
 }
 
 // wrap returns a transport with the guard.
@@ -61,7 +66,7 @@ func (t *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return refuse(r, errLeaseEnded)
 		}
 		return t.next.RoundTrip(r)
-	case givesBack(r) && (!t.guard.stops() || t.guard.ended(sent)):
+	case givesBack(r) && !t.guard.mayGiveBack(sent):
 		return refuse(r, errLeaseKept)
 	}
 	response, err := t.next.RoundTrip(r)
@@ -110,20 +115,19 @@ func (g *leaseGuard) renew(sent time.Time) {
 	g.renewed = sent
 }
 
-// starts stores the context with which the manager starts.
-func (g *leaseGuard) starts(ctx context.Context) {
-	if g != nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.running = ctx
-	}
-}
-
-// stops reports whether the manager was told to stop.
-func (g *leaseGuard) stops() bool {
+// changeLoops adds to the number of loops that run.
+func (g *leaseGuard) changeLoops(by int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.running != nil && g.running.Err() != nil
+	g.loops += by
+}
+
+// mayGiveBack reports whether no loop of the leader runs, and the lease has not ended.
+func (g *leaseGuard) mayGiveBack(now time.Time) bool {
+	ended := g.ended(now)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.loops == 0 && !ended
 }
 
 // ended reports whether the lease has ended by one of the two clocks: the monotonic one stops while
@@ -132,4 +136,32 @@ func (g *leaseGuard) ended(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.renewed.IsZero() && max(now.Sub(g.renewed), now.Round(0).Sub(g.renewed.Round(0))) > g.lasts
+}
+
+// guardedManager counts the loops of the leader for the guard.
+type guardedManager struct {
+	ctrl.Manager
+	guard *leaseGuard
+}
+
+// Add implements manager.Manager.
+func (m guardedManager) Add(r manager.Runnable) error {
+	_, isCluster := r.(cluster.Cluster)
+	if elected, ok := r.(manager.LeaderElectionRunnable); isCluster || ok && !elected.NeedLeaderElection() {
+		return m.Manager.Add(r)
+	}
+	return m.Manager.Add(guardedLoop{r, m.guard})
+}
+
+// guardedLoop is a loop that only the leader runs.
+type guardedLoop struct {
+	manager.Runnable
+	guard *leaseGuard
+}
+
+// Start implements manager.Runnable.
+func (l guardedLoop) Start(ctx context.Context) error {
+	l.guard.changeLoops(1)
+	defer l.guard.changeLoops(-1)
+	return l.Runnable.Start(ctx)
 }

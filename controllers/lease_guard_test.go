@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -70,52 +69,59 @@ func TestLeaseGuard(t *testing.T) {
 	}
 }
 
-// TestLeaseGivenBack: a replica gives its lease back only when the manager stops, and writes what
-// waits after that.
-func TestLeaseGivenBack(t *testing.T) {
-	for name, encoder := range map[string]runtime.Encoder{
-		"JSON":     scheme.Codecs.LegacyCodec(coordinationv1.SchemeGroupVersion),
-		"protobuf": scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), coordinationv1.SchemeGroupVersion),
+// TestLeaseGuardGivesBack: a replica gives its lease back only if none of its loops runs and the
+// lease has not ended, and writes what waits after that.
+func TestLeaseGuardGivesBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		loops int
+		// renewed is the time since the last renewal.
+		renewed time.Duration
+		want    error
+	}{
+		"all loops have ended":             {0, defaultLease.Duration, nil},
+		"a loop runs":                      {1, defaultLease.RetryPeriod, errLeaseKept},
+		"the lease ended before the loops": {0, defaultLease.Duration + 1, errLeaseKept},
 	} {
-		t.Run(name, func(t *testing.T) {
-			guard := &leaseGuard{now: time.Now, lease: leaseName, lasts: defaultLease.Duration}
-			send := func(path string, body []byte) error {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://hub"+path, bytes.NewReader(body))
-				if err != nil {
+		for format, encoder := range map[string]runtime.Encoder{
+			"JSON":     scheme.Codecs.LegacyCodec(coordinationv1.SchemeGroupVersion),
+			"protobuf": scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), coordinationv1.SchemeGroupVersion),
+		} {
+			t.Run(name+", "+format, func(t *testing.T) {
+				now := fixture.Now
+				guard := &leaseGuard{now: func() time.Time { return now }, lease: leaseName, lasts: defaultLease.Duration}
+				send := func(path string, body []byte) error {
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://hub"+path, bytes.NewReader(body))
+					if err != nil {
+						return err
+					}
+					response, err := guard.wrap(answering(http.StatusOK)).RoundTrip(r)
+					if err == nil {
+						_ = response.Body.Close()
+					}
 					return err
 				}
-				response, err := guard.wrap(answering(http.StatusOK)).RoundTrip(r)
-				if err == nil {
-					_ = response.Body.Close()
+				write := func(holder *string) error {
+					body, err := runtime.Encode(encoder, &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return send("/apis/coordination.k8s.io/v1/namespaces/n/leases/"+leaseName, body)
 				}
-				return err
-			}
-			write := func(holder *string) error {
-				body, err := runtime.Encode(encoder, &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}})
-				if err != nil {
+				now = fixture.Now.Add(-tc.renewed)
+				if err := write(new("me")); err != nil {
 					t.Fatal(err)
 				}
-				return send("/apis/coordination.k8s.io/v1/namespaces/n/leases/"+leaseName, body)
-			}
-			if err := write(nil); !errors.Is(err, errLeaseKept) {
-				t.Errorf("before the start: %v", err)
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			guard.starts(ctx)
-			if err := write(new("me")); err != nil {
-				t.Error(err)
-			}
-			if err := write(nil); !errors.Is(err, errLeaseKept) {
-				t.Errorf("while the manager runs: %v", err)
-			}
-			stop()
-			if err := errors.Join(write(new("")), send("/apis/x/v1/namespaces/n/placementdecisions/p", nil)); err != nil {
-				t.Errorf("after the manager was told to stop: %v", err)
-			}
-			guard.renewed = time.Now().Add(-defaultLease.Duration - time.Second)
-			if err := write(nil); !errors.Is(err, errLeaseKept) {
-				t.Errorf("after the lease has ended: %v", err)
-			}
-		})
+				guard.changeLoops(tc.loops)
+				now = fixture.Now
+				for _, nobody := range []*string{nil, new("")} {
+					if err := write(nobody); !errors.Is(err, tc.want) {
+						t.Errorf("got error %v, want %v", err, tc.want)
+					}
+				}
+				if err := send("/apis/x/v1/namespaces/n/placementchanges/p", nil); tc.want == nil && err != nil {
+					t.Errorf("what waits after that: %v", err)
+				}
+			})
+		}
 	}
 }

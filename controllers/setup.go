@@ -135,9 +135,8 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness limits requests instead.
 	cfg.QPS = -1
-	var guard *leaseGuard
+	guard := &leaseGuard{now: time.Now, lease: o.lease(), lasts: o.leaseTimes().Duration}
 	if o.LeaderElection {
-		guard = &leaseGuard{now: time.Now, lease: o.lease(), lasts: o.leaseTimes().Duration}
 		cfg.Wrap(guard.wrap)
 	}
 	options, err := managerOptions(o)
@@ -148,13 +147,14 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)
 	}
+	mgr = guardedManager{mgr, guard}
 	client, err := newEventsClient(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("building the events client: %w", err)
 	}
 	events := newEventSender(client, o.Log.WithName("events"))
 	buildInfo.WithLabelValues(o.Version, o.Commit, goruntime.Version()).Set(1)
-	background := &managerWithBackground{Manager: mgr, guard: guard, events: events}
+	background := &managerWithBackground{Manager: mgr, events: events}
 	return background, setUp(ctx, mgr, background, cfg, o)
 }
 
@@ -174,7 +174,7 @@ func managerOptions(o Options) (ctrl.Options, error) {
 	}
 	return ctrl.Options{
 		Scheme: scheme,
-		// controller-runtime allows the name of a controller once in a process, but tests run several managers.
+		// controller-runtime allows a name once in a process, but tests run several managers.
 		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: o.LoopWorkers, CacheSyncTimeout: 10 * time.Minute, SkipNameValidation: new(true)},
 		Logger:                        o.Log,
 		Cache:                         cached,

@@ -25,7 +25,11 @@ func newNameless(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 
 // Add implements manager.Manager.
 func (m nameless) Add(r manager.Runnable) error {
-	if of := reflect.Indirect(reflect.ValueOf(r)); of.Kind() == reflect.Struct {
+	of := reflect.Indirect(reflect.ValueOf(r))
+	if of.Kind() == reflect.Struct && of.FieldByName("Runnable").IsValid() { // a loop in another one
+		of = reflect.Indirect(of.FieldByName("Runnable").Elem())
+	}
+	if of.Kind() == reflect.Struct {
 		if field := of.FieldByName("NewQueue"); field.IsValid() {
 			named := field.Interface().(newQueue)
 			field.Set(reflect.ValueOf(func(_ string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {

@@ -14,9 +14,9 @@ import (
 	"github.com/berth-dev/berth/pkg/replay"
 )
 
-// entriesOf returns what a recording has, and what is damaged. Goroutines handle what happens at one
-// instant in any order, and a client what a list shows as deleted. So entries of a millisecond are
-// sorted, and have no number of an input.
+// entriesOf returns what a recording has, and what is damaged. Goroutines handle the events of one
+// instant in any order, and clients learn in any order what a list shows as deleted. So entries are
+// sorted within each millisecond, and have no number of an input.
 func entriesOf(t *testing.T, dir string) (all []string) {
 	r, err := recording.Open(dir)
 	if err != nil {

@@ -217,6 +217,9 @@ func TestOneSeedOneHistory(t *testing.T) {
 			trace = func(line string) { histories[i] = append(histories[i], line) }
 			h := run(t, seed, script(seed, time.Hour))
 			histories[i] = slices.Concat(histories[i], h.story, h.recorded)
+			if len(h.broken) > 0 {
+				t.Errorf("seed %d: %s", seed, h.String())
+			}
 		}
 		if diff := cmp.Diff(histories[0], histories[1]); diff != "" {
 			t.Errorf("seed %d (-first +second):\n%s", seed, diff)

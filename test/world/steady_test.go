@@ -93,7 +93,8 @@ func collectBetweenTurns() (collect func()) {
 	}
 }
 
-// TestSteadyProcessesEnd: no other thread of a process is stopped, which would wait for it.
+// TestSteadyProcessesEnd: a process ends, because only the thread that interrupts goroutines is
+// stopped. With another one, the process would wait for it without end.
 func TestSteadyProcessesEnd(t *testing.T) {
 	if isSteadyChild() {
 		runtime.GC()
