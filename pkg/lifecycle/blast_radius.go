@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,7 +138,7 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 		return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is checked when it has stayed the same for %s", b.settle)), 0
 	}
 	counts, _ := state.Snapshot().PluginCounts[BlastRadiusName].(*removalCounts)
-	why := b.exceeded(counts, pl, p, now)
+	why := b.exceeded(cmp.Or(counts, &removalCounts{}), state.Snapshot().Subject, p, now)
 	if why == "" && held {
 		why = "the change was too large when it was held"
 	}
@@ -163,20 +164,10 @@ func (b *BlastRadius) settledAt(p *framework.Proposal) time.Time {
 
 // exceeded returns the limit that the change would exceed; empty if there is none. It discloses no
 // counts of other namespaces.
-func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) string {
-	if counts == nil {
-		counts = &removalCounts{}
-	}
-	if begun, ok := counts.Progress[pl.UID]; ok && begun.Revision != p.Revision && !p.KeepsReservation {
-		superseding := &removalCounts{Removals: slices.Clone(counts.Removals), Open: counts.Open}
-		superseding.giveBack(pl.UID, begun)
-		counts = superseding
-	}
-	open := b.openSince(counts, pl, now)
-	all := union(open.Begun, p.Removed)
-	if p.KeepsReservation {
-		all = union(all, open.Reserved) // of the rest, which goes on beside it
-	}
+func (b *BlastRadius) exceeded(counts *removalCounts, subject *framework.Subject, p *framework.Proposal, now time.Time) string {
+	counts, pl := counts.clone(), subject.Placement
+	removes := counts.proceed(subject, p, false)
+	all := union(b.openSince(counts, pl, now).Begun, removes)
 	removed := len(all)
 	placement, namespace, others := b.count(counts, pl, now)
 	lost, had := placement+removed, placement+len(p.Clusters)-len(p.Added)+len(p.Removed)
@@ -223,73 +214,72 @@ func (*BlastRadius) DecodeCounts(text []byte) (any, error) {
 	return counts, json.Unmarshal(text, counts)
 }
 
-// Reserve counts the removal, so that the next attempt sees it. The later steps of a change were
-// counted with its first one. A change that supersedes it gives back what was not removed.
+// Reserve counts the removal, so that the next attempt sees it. A change that was permitted before,
+// or its rest under a later revision, is not counted again; one that supersedes it gives back what
+// was not removed.
 func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
 	if b.off() {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	begun, progresses := b.counts.Progress[pl.UID]
-	_, known := b.counts.Open[pl.UID]
-	if len(p.Removed) == 0 && !progresses && !known || progresses && begun.Revision == p.Revision {
+	now, subject := state.Snapshot().Now, state.Snapshot().Subject
+	permitted := permittedRecord(subject.Records, 0, p.Revision, false) != nil
+	if begun, progresses := b.counts.Progress[pl.UID]; len(p.Removed) == 0 && !b.counts.has(pl) || progresses && begun.Revision == p.Revision && permitted {
 		return nil
 	}
-	now := state.Snapshot().Now
 	b.update(now, func(next *removalCounts) {
-		if progresses {
-			next.giveBack(pl.UID, begun)
-		}
+		removes := next.proceed(subject, p, permitted)
 		before := next.Open[pl.UID]
-		if len(p.Removed) == 0 {
+		if len(removes) == 0 {
 			next.drop(pl.UID, before)
 			return
 		}
 		next.Open[pl.UID] = openRemoval{
 			removal: removal{Placement: pl.UID, Namespace: pl.Namespace, Revision: p.Revision, At: now, Edited: p.Edited && (len(before.Begun) == 0 || before.Edited)},
-			Begun:   before.Begun, Reserved: p.Removed,
+			Begun:   before.Begun, Reserved: removes,
 		}
 	})
 	return nil
 }
 
-// Unreserve undoes Reserve. If a page was written, the clusters count as removed. A change in steps
-// that another proposal, or none, replaces gives back what was not removed.
-func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
+// Unreserve undoes Reserve. If a page was written, the clusters count as removed. A change that was
+// permitted gives back what was not removed, if another proposal, or none, replaces it.
+func (b *BlastRadius) Unreserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if begun, progresses := b.counts.Progress[pl.UID]; progresses && begun.Revision != p.Revision {
-		b.update(time.Time{}, func(next *removalCounts) { next.giveBack(pl.UID, begun) })
-	}
-	r, known := b.counts.Open[pl.UID]
-	if !known {
+	if !b.counts.has(pl) {
 		return
 	}
-	if len(p.Writes) > 0 {
-		r.Begun = union(r.Begun, r.Reserved)
-	}
-	b.update(time.Time{}, func(next *removalCounts) { next.drop(pl.UID, r) })
+	b.update(time.Time{}, func(next *removalCounts) {
+		next.proceed(state.Snapshot().Subject, p, true)
+		r := next.Open[pl.UID]
+		if len(p.Writes) > 0 {
+			next.made(pl.UID, p.Removed)
+			r.Begun = union(r.Begun, r.Reserved)
+		}
+		next.drop(pl.UID, r)
+	})
 }
 
 // PostBind completes the removal. The first step of a change counts the whole change.
 func (b *BlastRadius) PostBind(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, known := b.counts.Open[pl.UID]
-	progress, progresses := b.counts.Progress[pl.UID]
-	if !known && !progresses {
+	if !b.counts.has(pl) {
 		return
 	}
 	b.update(time.Time{}, func(next *removalCounts) {
-		if known {
-			next.Removals = append(next.Removals, r.whole())
-			delete(next.Open, pl.UID)
-			progress = progressing{Revision: p.Revision, Counted: r.At, Left: len(union(r.Begun, r.Reserved))}
+		if _, progresses := next.Progress[pl.UID]; !progresses {
+			next.begin(pl.UID)
 		}
-		if progress.Left -= len(p.Removed); p.Partial {
-			next.Progress[pl.UID] = progress
-		} else {
+		next.made(pl.UID, p.Removed)
+		next.begin(pl.UID) // of what leaves beside a change that goes on
+		progress := next.Progress[pl.UID]
+		if progress.Revision != p.Revision {
+			progress.CountedAs, progress.Revision = cmp.Or(progress.CountedAs, progress.Revision), p.Revision
+		}
+		if next.Progress[pl.UID] = progress; !p.Partial {
 			delete(next.Progress, pl.UID)
 		}
 	})

@@ -329,20 +329,34 @@ func TestBlastRadiusUnsettled(t *testing.T) {
 }
 
 // TestRemovalBesideTheRest: a removal beside the rest of a change counts with what that still
-// removes, also if it removed nothing before a restart.
+// removes, also if it removed nothing yet, or is not counted because another change was reserved
+// instead, but not after its window. A change that supersedes it counts alone.
 func TestRemovalBesideTheRest(t *testing.T) {
-	for _, beside := range []bool{false, true} {
-		a := newAttempts(t, `{"maxRemoved": 3, "minRemoved": 1, "settle": "0s"}`)
-		pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
-		a.update(start, func(next *removalCounts) {
-			next.Open[pl.UID] = openRemoval{removal: removal{Placement: pl.UID, Namespace: "ns", Revision: 2, At: start}, Reserved: []string{"c0", "c1", "c2"}}
+	names := []string{"c0", "c1", "c2"}
+	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
+	record := changes.NewRecord(pl, 0, 2, changes.NewChange(names, nil))
+	record.Status.Phase, record.Status.PermittedTime = berthv1alpha1.PhaseProgressing, new(metav1.NewTime(start))
+	subject := &framework.Subject{Placement: pl, Records: changes.History{record}, Last: &framework.Published{Names: names}}
+	for name, tc := range map[string]struct {
+		counts     removalCounts
+		after      time.Duration
+		supersedes bool
+		held       bool
+	}{
+		"reserved":                    {counts: removalCounts{Open: map[types.UID]openRemoval{"p": {removal: removal{Placement: "p", Namespace: "ns", Revision: 2, At: start}, Reserved: names}}}, held: true},
+		"not counted":                 {held: true},
+		"after the window":            {after: 11 * time.Minute},
+		"a change that supersedes it": {supersedes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempts(t, `{"maxRemoved": 3, "minRemoved": 1, "settle": "0s"}`)
+			p := (&loss{has: 10, removed: 1, from: 9, revision: 3}).proposal()
+			p.KeepsReservation = !tc.supersedes
+			state := framework.NewCycleState(&framework.Snapshot{Now: start.Add(tc.after), Subject: subject, PluginCounts: map[string]any{BlastRadiusName: &tc.counts}})
+			if status, _ := a.Permit(t.Context(), state, pl, p); (status.Code() == framework.Wait) != tc.held {
+				t.Errorf("%s %s", status.Code(), status.Reason())
+			}
 		})
-		p := (&loss{has: 10, removed: 1, from: 9, revision: 3}).proposal()
-		p.KeepsReservation = beside
-		state := framework.NewCycleState(&framework.Snapshot{Now: start, Subject: &framework.Subject{Placement: pl}, PluginCounts: map[string]any{BlastRadiusName: a.Counts()}})
-		if status, _ := a.Permit(t.Context(), state, pl, p); (status.Code() == framework.Wait) != beside {
-			t.Errorf("beside %t: %s %s", beside, status.Code(), status.Reason())
-		}
 	}
 }
 
@@ -404,7 +418,7 @@ func TestBlastRadiusRecounts(t *testing.T) {
 		"an earlier Placement of that name": {args: `{"maxRemoved": 3`, records: []removalRecord{{"earlier", "ns", 1, false, 3, time.Minute, published}}, loss: loss{removed: 3}, want: "pass"},
 		"additions":                         {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 0, time.Minute)}, loss: loss{removed: 3}, want: "pass"},
 		"held":                              {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, false, 3, 0, berthv1alpha1.PhaseHeld}}, loss: loss{removed: 3}, want: "pass"},
-		"in steps":                          {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, false, 2, time.Minute, berthv1alpha1.PhaseProgressing}}, loss: loss{has: 8, removed: 2, revision: 1}, want: "4 of 10 clusters"},
+		"in steps":                          {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, false, 2, time.Minute, berthv1alpha1.PhaseProgressing}}, loss: loss{has: 9, removed: 3, revision: 2}, want: "4 of 10 clusters"},
 		"superseded":                        {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, false, 3, time.Minute, berthv1alpha1.PhaseSuperseded}}, loss: loss{removed: 3}, want: "pass"},
 		"superseded after 2 of 3 removals":  {args: `{"maxRemoved": 2`, records: []removalRecord{{"p", "ns", 1, false, 3, time.Minute, supersededInPart}}, loss: loss{has: 8, removed: 1}, want: "3 of 10 clusters"},
 		"over the namespace":                {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "ns", 1, false, 3, time.Minute, published}}, loss: loss{removed: 1}, want: "4 removals over all Placements of the namespace"},

@@ -14,6 +14,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // removalCounter is shared by the instances in all profiles, because limits apply over all
@@ -62,9 +63,11 @@ type openRemoval struct {
 // progressing is a change that is published in steps.
 type progressing struct {
 	Revision int64 `json:"revision"`
-	// Counted is when its removals were counted; Left of them are not made yet.
-	Counted time.Time `json:"counted"`
-	Left    int       `json:"left"`
+	// CountedAs is the revision with which its removals were counted, if it goes on as a later one;
+	// Counted when that was. Left of them are not made yet.
+	CountedAs int64     `json:"countedAs,omitempty"`
+	Counted   time.Time `json:"counted"`
+	Left      int       `json:"left"`
 }
 
 // removedClusters counts the removals of one namespace: all, and those that did not follow an edit
@@ -126,9 +129,11 @@ func (b *BlastRadius) count(counts *removalCounts, pl *v1alpha1.Placement, now t
 
 // whole returns the removal with all its clusters.
 func (r openRemoval) whole() removal {
-	r.Clusters = len(union(r.Begun, r.Reserved))
+	r.Clusters = len(r.clusters())
 	return r.removal
 }
+
+func (r openRemoval) clusters() []string { return union(r.Begun, r.Reserved) }
 
 // openSince returns the open removal of a Placement if it is within the window.
 func (b *BlastRadius) openSince(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) openRemoval {
@@ -146,11 +151,16 @@ func union(a, b []string) []string {
 	return changes.Sorted(slices.Concat(a, b))
 }
 
+func (c *removalCounts) clone() *removalCounts {
+	next := &removalCounts{Removals: slices.Clone(c.Removals), Open: map[types.UID]openRemoval{}, Progress: map[types.UID]progressing{}}
+	maps.Copy(next.Open, c.Open)
+	maps.Copy(next.Progress, c.Progress)
+	return next
+}
+
 // update replaces the counts by a changed copy, without removals before the longest window.
 func (b *removalCounter) update(now time.Time, change func(next *removalCounts)) {
-	next := &removalCounts{Removals: slices.Clone(b.counts.Removals), Open: map[types.UID]openRemoval{}, Progress: map[types.UID]progressing{}}
-	maps.Copy(next.Open, b.counts.Open)
-	maps.Copy(next.Progress, b.counts.Progress)
+	next := b.counts.clone()
 	if !now.IsZero() {
 		oldest := now.Add(-b.window)
 		next.Removals = slices.DeleteFunc(next.Removals, func(r removal) bool { return !r.At.After(oldest) })
@@ -159,6 +169,13 @@ func (b *removalCounter) update(now time.Time, change func(next *removalCounts))
 	}
 	change(next)
 	b.counts = next
+}
+
+// has reports whether a change of a Placement is counted that is not complete.
+func (c *removalCounts) has(pl *v1alpha1.Placement) bool {
+	_, progresses := c.Progress[pl.UID]
+	_, known := c.Open[pl.UID]
+	return progresses || known
 }
 
 // drop uncounts what an open removal reserved.
@@ -170,12 +187,99 @@ func (c *removalCounts) drop(placement types.UID, r openRemoval) {
 	}
 }
 
-// giveBack uncounts the removals of a change in steps that were not made.
-func (c *removalCounts) giveBack(placement types.UID, p progressing) {
+// proceed returns the clusters of a Proposal that were not counted when an earlier change was
+// permitted. If that goes on, it stays counted, or is counted again from its record; else it gives
+// back what was not removed. If its record was deleted, its revision may be that of another change,
+// which is not permitted.
+func (c *removalCounts) proceed(subject *framework.Subject, p *framework.Proposal, permitted bool) []string {
+	placement := subject.Placement.UID
+	begun, progresses := c.Progress[placement]
+	restGoesOn := p.Kind == framework.Continuation || p.KeepsReservation
+	switch {
+	case progresses && begun.Revision == p.Revision && permitted:
+		return nil
+	case progresses && (begun.Revision == p.Revision || !restGoesOn):
+		c.giveBack(placement)
+		begun, progresses = progressing{}, false
+	}
+	record := permittedRecord(subject.Records, begun.Revision, p.Revision, restGoesOn)
+	if record == nil {
+		return p.Removed
+	}
+	_, removed, err := changes.Lists(record)
+	if err != nil {
+		return p.Removed
+	}
+	if !progresses {
+		c.resume(placement, record, changes.Both(removed, subject.LastNames()))
+	}
+	return changes.Minus(p.Removed, removed)
+}
+
+// permittedRecord returns the record of the change that is counted; if none is, the open one that
+// was permitted with a revision, or is in progress if its rest goes on; else nil.
+func permittedRecord(records changes.History, counted, revision int64, restGoesOn bool) *berthv1alpha1.PlacementChange {
+	for _, record := range slices.Backward(records) {
+		switch of := record.Spec.Revision; {
+		case counted != 0:
+			if of == counted {
+				return record
+			}
+		case !changes.IsOpen(record) || !changes.IsPermitted(record):
+		case of == revision, restGoesOn && record.Status.Phase == berthv1alpha1.PhaseProgressing:
+			return record
+		}
+	}
+	return nil
+}
+
+// resume counts a permitted change that is not counted, or still as open, with the clusters that
+// are left of it.
+func (c *removalCounts) resume(placement types.UID, record *berthv1alpha1.PlacementChange, left []string) {
+	if open, known := c.Open[placement]; known && open.Revision == record.Spec.Revision {
+		open.Reserved = union(open.Reserved, left)
+		c.Open[placement] = open
+		c.begin(placement)
+	} else {
+		at := changes.EndOfSecond(record.Status.PermittedTime.Time)
+		left = changes.Minus(left, open.Begun)
+		c.Removals = append(c.Removals, removal{
+			Placement: placement, Namespace: record.Namespace, Revision: record.Spec.Revision, At: at, Clusters: len(left), Edited: record.Spec.Edited,
+		})
+		c.Progress[placement] = progressing{Revision: record.Spec.Revision, Counted: at, Left: len(left)}
+	}
+}
+
+// begin counts the open removal of a Placement as permitted.
+func (c *removalCounts) begin(placement types.UID) {
+	r, known := c.Open[placement]
+	if !known {
+		return
+	}
+	delete(c.Open, placement)
+	c.Removals = append(c.Removals, r.whole())
+	if _, progresses := c.Progress[placement]; !progresses {
+		c.Progress[placement] = progressing{Revision: r.Revision, Counted: r.At, Left: len(changes.Minus(r.Reserved, r.Begun))}
+	}
+}
+
+// made counts down what is left of a permitted change, without clusters that leave beside it.
+func (c *removalCounts) made(placement types.UID, removed []string) {
+	if progress, progresses := c.Progress[placement]; progresses {
+		progress.Left = max(0, progress.Left-len(changes.Minus(removed, c.Open[placement].clusters())))
+		c.Progress[placement] = progress
+	}
+}
+
+// giveBack uncounts the removals of a permitted change that were not made.
+func (c *removalCounts) giveBack(placement types.UID) {
+	p := c.Progress[placement]
 	delete(c.Progress, placement)
 	for i := range c.Removals {
-		if r := &c.Removals[i]; r.Placement == placement && r.Revision == p.Revision && r.At.Equal(p.Counted) {
-			r.Clusters -= p.Left
+		if r := &c.Removals[i]; r.Placement == placement && r.Revision == cmp.Or(p.CountedAs, p.Revision) && r.At.Equal(p.Counted) {
+			if r.Clusters -= p.Left; r.Clusters <= 0 {
+				c.Removals = slices.Delete(c.Removals, i, i+1)
+			}
 			return
 		}
 	}
@@ -207,8 +311,14 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 			if until := history.IncompleteUntil(); !until.IsZero() {
 				next.Removals = append(next.Removals, removal{Placement: uid, Namespace: history[0].Namespace, At: until, Clusters: unknownRemovals, Edited: true})
 			}
+			var newest *berthv1alpha1.PlacementChange
 			for _, record := range history {
-				next.recount(uid, record)
+				if changes.IsOpen(record) && changes.IsPermitted(record) {
+					newest = record
+				}
+			}
+			for _, record := range history {
+				next.recount(uid, record, record == newest)
 			}
 		}
 		slices.SortFunc(next.Removals, func(x, y removal) int {
@@ -217,24 +327,20 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	})
 }
 
-// recount adds the removals of a record. As long as a change in steps has removed nothing, each
-// attempt counts it again.
-func (c *removalCounts) recount(placement types.UID, record *berthv1alpha1.PlacementChange) {
-	left := record.Spec.RemovedCount
+// recount adds the removals of a record. Of open ones that a crash left, the newest goes on.
+func (c *removalCounts) recount(placement types.UID, record *berthv1alpha1.PlacementChange, goesOn bool) {
+	left := int(record.Spec.RemovedCount)
 	if remaining := record.Status.Remaining; remaining != nil {
-		left = remaining.Removed
+		left = int(remaining.Removed)
 	}
 	for _, counted := range changes.RemovalsOf(record) {
 		r := removal{
 			Placement: placement, Namespace: record.Namespace, Revision: record.Spec.Revision, At: counted.At, Clusters: counted.Clusters, Edited: counted.Edited,
 		}
-		if changes.IsOpen(record) {
-			if _, removed, err := changes.Lists(record); err == nil && left == record.Spec.RemovedCount {
-				r.Clusters = 0
-				c.Open[placement] = openRemoval{removal: r, Reserved: removed}
-				continue
-			}
-			c.Progress[placement] = progressing{Revision: record.Spec.Revision, Counted: r.At, Left: int(left)}
+		if goesOn {
+			c.Progress[placement] = progressing{Revision: record.Spec.Revision, Counted: r.At, Left: left}
+		} else if changes.IsOpen(record) {
+			r.Clusters -= left
 		}
 		c.Removals = append(c.Removals, r)
 	}

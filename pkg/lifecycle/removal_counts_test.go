@@ -66,11 +66,15 @@ func TestRecountFromRecords(t *testing.T) {
 	}
 	byOthers := record("q", 3, false, "Published", 1, "x")
 	byOthers.Spec.Cause = changes.CauseDisabled
+	before, newest := record("t", 1, false, "Progressing", 9, "a", "b"), record("t", 2, false, "Progressing", 9, "b", "c")
+	before.Status.CompletionTime, before.Status.Remaining, newest.Status.CompletionTime = nil, &berthv1alpha1.RemainingClusters{Removed: 1}, nil
+	created := record("t", 3, false, "", 9, "c")
+	created.Status.PermittedTime, created.Status.CompletionTime = nil, nil
 	records := []*berthv1alpha1.PlacementChange{
-		progress, record("p", 3, true, "Published", 4, "b"), superseded, record("p", 2, false, "Published", 3, "a"), stray, held, permitted, merged,
+		created, newest, before, progress, record("p", 3, true, "Published", 4, "b"), superseded, record("p", 2, false, "Published", 3, "a"), stray, held, permitted, merged,
 		record("p", 5, false, "Published", 1), record("p", 6, false, "Rejected", 6, "c"), byOthers,
 	}
-	before := slices.Clone(records)
+	input := slices.Clone(records)
 	b := counting("", 100)
 	b.Recount(records)
 	// Records have whole seconds: they count until the end of the second.
@@ -79,17 +83,16 @@ func TestRecountFromRecords(t *testing.T) {
 		Removals: []removal{
 			{Placement: "q", Namespace: "n", Revision: 2, At: at(2), Clusters: 3}, {Placement: "p", Namespace: "n", Revision: 2, At: at(3), Clusters: 1},
 			{Placement: "p", Namespace: "n", Revision: 3, At: at(4), Clusters: 1, Edited: true}, {Placement: "q", Namespace: "n", Revision: 1, At: at(5), Clusters: 2},
+			{Placement: "r", Namespace: "n", Revision: 1, At: at(6), Clusters: 2, Edited: true},
 			{Placement: "s", Namespace: "n", Revision: 9, At: at(7), Clusters: 3, Edited: true}, {Placement: "s", Namespace: "n", Revision: 9, At: at(8), Clusters: 1},
+			{Placement: "t", Namespace: "n", Revision: 1, At: at(9), Clusters: 1}, {Placement: "t", Namespace: "n", Revision: 2, At: at(9), Clusters: 2},
 		},
-		Open: map[types.UID]openRemoval{
-			"r": {removal: removal{Placement: "r", Namespace: "n", Revision: 1, At: at(6), Edited: true}, Reserved: []string{"c", "d"}},
-		},
-		Progress: map[types.UID]progressing{"q": {Revision: 2, Counted: at(2), Left: 2}},
+		Progress: map[types.UID]progressing{"q": {Revision: 2, Counted: at(2), Left: 2}, "r": {Revision: 1, Counted: at(6), Left: 2}, "t": {Revision: 2, Counted: at(9), Left: 2}},
 	}
 	if diff := cmp.Diff(want, b.counts, cmpCounts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !slices.Equal(before, records) {
+	if !slices.Equal(input, records) {
 		t.Error("the input is sorted")
 	}
 	b.Recount(nil)
@@ -141,6 +144,11 @@ func TestReplacedChangesGiveBack(t *testing.T) {
 			b.PostBind(t.Context(), state, pl, step)
 			b.Unreserve(t.Context(), state, pl, &framework.Proposal{})
 		}, want: 1},
+		"a later step failed after a write, and no change any more": {do: func(b *BlastRadius) {
+			b.PostBind(t.Context(), state, pl, step)
+			b.Unreserve(t.Context(), state, pl, &framework.Proposal{Revision: 2, Removed: []string{"b"}, Writes: make([]framework.PageWrite, 1)})
+			b.Unreserve(t.Context(), state, pl, &framework.Proposal{})
+		}, want: 2},
 		"a change without removals, before a step": {do: func(b *BlastRadius) {
 			next := &framework.Proposal{Revision: 3, Added: []string{"x"}}
 			b.Reserve(t.Context(), state, pl, next)
@@ -158,6 +166,139 @@ func TestReplacedChangesGiveBack(t *testing.T) {
 	}
 }
 
+// operations are what the engine does with a change.
+type operations struct {
+	reserve, unreserve func(*framework.Proposal, ...*berthv1alpha1.PlacementChange)
+	publish            func(*framework.Proposal)
+}
+
+// TestContinuationsCountOnce: the rest of a change goes on under a later revision, and one cluster
+// leaves beside it.
+func TestContinuationsCountOnce(t *testing.T) {
+	pl := placementOf("p")
+	record := func(revision int64, phase berthv1alpha1.ChangePhase, removed ...string) *berthv1alpha1.PlacementChange {
+		r := changes.NewRecord(pl, 0, revision, changes.NewChange(removed, nil))
+		r.Status.Phase, r.Status.PermittedTime = phase, new(metav1.NewTime(fixture.Now))
+		return r
+	}
+	first := record(2, berthv1alpha1.PhaseProgressing, "a", "b")
+	superseded := []*berthv1alpha1.PlacementChange{record(2, berthv1alpha1.PhaseSuperseded, "a", "b"), record(3, berthv1alpha1.PhaseProgressing, "a", "b", "c")}
+	change := &framework.Proposal{Revision: 2, Removed: []string{"a", "b"}}
+	begin := &framework.Proposal{Revision: 2, Partial: true}
+	rest := &framework.Proposal{Kind: framework.Continuation, Revision: 3, Removed: []string{"a", "b", "c"}}
+	step := func(removed ...string) *framework.Proposal {
+		return &framework.Proposal{Kind: framework.Continuation, Revision: 3, Removed: removed, Partial: true}
+	}
+	wrote := step("c")
+	wrote.Writes = make([]framework.PageWrite, 1)
+	for name, tc := range map[string]struct {
+		// do is what happens after Reserve of the first change; want are the removals that count
+		// then, ended those that count when no change is left.
+		do          func(o operations)
+		want, ended int
+	}{
+		"before it began": {do: func(o operations) {
+			o.reserve(rest, first)
+		}, want: 3},
+		"before it began, and fails": {do: func(o operations) {
+			o.reserve(rest, first)
+			o.unreserve(rest, first)
+		}, want: 2},
+		"permitted, and waits": {do: func(o operations) { o.unreserve(change, first) }, want: 2},
+		"fails after a write, then permitted": {do: func(o operations) {
+			o.unreserve(&framework.Proposal{Revision: 2, Removed: []string{"a", "b"}, Writes: make([]framework.PageWrite, 1)})
+			o.reserve(change, first)
+		}, want: 2, ended: 2},
+		"of which one left, after another change that waits": {do: func(o operations) {
+			o.publish(&framework.Proposal{Revision: 2, Removed: []string{"a"}, Partial: true})
+			next := &framework.Proposal{Revision: 3, Removed: []string{"x"}}
+			o.reserve(next, first)
+			o.unreserve(next, first)
+			o.reserve(&framework.Proposal{Revision: 2, Removed: []string{"b"}}, first)
+		}, want: 2, ended: 1},
+		"after another change that waits": {do: func(o operations) {
+			o.publish(begin)
+			next := &framework.Proposal{Revision: 3, Removed: []string{"x"}}
+			o.reserve(next, first)
+			o.unreserve(next, first)
+			o.reserve(rest, first)
+			o.publish(step("c"))
+			o.publish(step("a"))
+		}, want: 3, ended: 2},
+		"goes on with its own record, after a failed write": {do: func(o operations) {
+			o.unreserve(&framework.Proposal{Revision: 2, Removed: []string{"a", "b"}, Writes: make([]framework.PageWrite, 1)})
+			o.reserve(&framework.Proposal{Revision: 3, Removed: []string{"a", "b"}}, superseded...)
+		}, want: 3, ended: 2},
+		"after two of them": {do: func(o operations) {
+			o.publish(begin)
+			next := &framework.Proposal{Revision: 3, Removed: []string{"x"}}
+			for range 2 {
+				o.reserve(next, first)
+				o.unreserve(next, first)
+				o.reserve(change, first)
+			}
+		}, want: 2},
+		"fails after a write": {do: func(o operations) {
+			o.publish(begin)
+			o.reserve(rest, first)
+			o.unreserve(wrote, first)
+		}, want: 3, ended: 1},
+		"is repeated with its own record": {do: func(o operations) {
+			o.publish(begin)
+			o.reserve(rest, first)
+			o.unreserve(rest, first)
+			o.reserve(rest, superseded...)
+		}, want: 3},
+		"goes on": {do: func(o operations) {
+			o.publish(begin)
+			o.reserve(rest, first)
+			o.publish(step("c"))
+			o.reserve(rest, superseded...)
+			o.publish(step("a"))
+		}, want: 3, ended: 2},
+		"removes what came back": {do: func(o operations) {
+			o.publish(begin)
+			o.publish(&framework.Proposal{Revision: 2, Removed: []string{"a", "b"}, Partial: true})
+			o.publish(&framework.Proposal{Revision: 2, Removed: []string{"a"}, Partial: true})
+		}, want: 2, ended: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, published := counting("", 10), []string{"a", "b", "c"}
+			state := func(records ...*berthv1alpha1.PlacementChange) *framework.CycleState {
+				return framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{
+					Placement: pl, Records: records, Last: &framework.Published{Names: published},
+				}})
+			}
+			o := operations{
+				reserve: func(p *framework.Proposal, records ...*berthv1alpha1.PlacementChange) {
+					b.Reserve(t.Context(), state(records...), pl, p)
+				},
+				unreserve: func(p *framework.Proposal, records ...*berthv1alpha1.PlacementChange) {
+					b.Unreserve(t.Context(), state(records...), pl, p)
+				},
+				publish: func(p *framework.Proposal) {
+					b.PostBind(t.Context(), state(), pl, p)
+					published = changes.Minus(published, p.Removed)
+				},
+			}
+			check := func(want int) {
+				t.Helper()
+				if _, namespace, _ := b.count(b.counts, placementOf("q"), fixture.Now); namespace.all != want {
+					t.Errorf("%d removals count, want %d: %+v", namespace.all, want, b.counts)
+				}
+				if slices.ContainsFunc(b.counts.Removals, func(r removal) bool { return r.Clusters < 0 }) {
+					t.Errorf("less than none: %+v", b.counts)
+				}
+			}
+			o.reserve(change)
+			tc.do(o)
+			check(tc.want)
+			o.unreserve(&framework.Proposal{})
+			check(tc.ended)
+		})
+	}
+}
+
 // TestGiveBack: the removals of one change, not those of other Placements, changes or times.
 func TestGiveBack(t *testing.T) {
 	later := fixture.Now.Add(time.Minute)
@@ -166,9 +307,9 @@ func TestGiveBack(t *testing.T) {
 			{Placement: "q", Revision: 2, At: later, Clusters: 5}, {Placement: "p", Revision: 2, At: fixture.Now, Clusters: 5},
 			{Placement: "p", Revision: 1, At: later, Clusters: 5}, {Placement: "p", Revision: 2, At: later, Clusters: 5},
 		},
-		Progress: map[types.UID]progressing{"p": {}, "q": {}},
+		Progress: map[types.UID]progressing{"p": {Revision: 3, CountedAs: 2, Counted: later, Left: 2}, "q": {}},
 	}
-	c.giveBack("p", progressing{Revision: 2, Counted: later, Left: 2})
+	c.giveBack("p")
 	var got []int
 	for _, r := range c.Removals {
 		got = append(got, r.Clusters)
@@ -202,7 +343,7 @@ func TestRecountOfAFullHistory(t *testing.T) {
 			}
 			b := counting("", 1000)
 			b.Recount(records)
-			if got := b.exceeded(b.counts, placementOf("p"), &framework.Proposal{Removed: []string{"a"}}, fixture.Now); got != tc.want {
+			if got := b.exceeded(b.counts, &framework.Subject{Placement: placementOf("p")}, &framework.Proposal{Removed: []string{"a"}}, fixture.Now); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -248,22 +389,26 @@ func TestExceeded(t *testing.T) {
 		p          framework.Proposal
 		want       bool
 	}{
-		"nothing is counted":               {fleet: 10, p: framework.Proposal{Removed: two}},
-		"two of five, a quarter may":       {maxRemoved: "25%", fleet: 10, p: framework.Proposal{Clusters: make([]string, 8), Added: make([]string, 5), Removed: two}, want: true},
-		"two of eight, a quarter may":      {maxRemoved: "25%", fleet: 10, p: framework.Proposal{Clusters: make([]string, 6), Removed: two}},
-		"of the namespace":                 {fleet: 10, counts: &removalCounts{Removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}, want: true},
-		"of the namespace, at the limit":   {fleet: 11, counts: &removalCounts{Removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}},
-		"of others, half the limit":        {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false)}}, p: framework.Proposal{Removed: two}},
-		"of others and the namespace":      {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two}, want: true},
-		"after an edit":                    {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two, Edited: true}},
-		"edits of others do not count":     {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, true), removals("n", 8, true)}}, p: framework.Proposal{Removed: two}},
-		"others that remove now":           {fleet: 3, counts: &removalCounts{Open: open("q", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
-		"its own removal that was begun":   {fleet: 3, counts: &removalCounts{Open: open("p", "n", "b", "x")}, p: framework.Proposal{Removed: two}},
-		"its own removal, and more of it":  {fleet: 3, counts: &removalCounts{Open: open("p", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
-		"a change that supersedes another": {fleet: 4, counts: &removalCounts{Removals: []removal{removals("n", 4, false)}, Progress: map[types.UID]progressing{"p": {Revision: 1, Counted: fixture.Now}}}, p: framework.Proposal{Removed: two, Revision: 2}, want: true},
+		"nothing is counted":                             {fleet: 10, p: framework.Proposal{Removed: two}},
+		"two of five, a quarter may":                     {maxRemoved: "25%", fleet: 10, p: framework.Proposal{Clusters: make([]string, 8), Added: make([]string, 5), Removed: two}, want: true},
+		"two of eight, a quarter may":                    {maxRemoved: "25%", fleet: 10, p: framework.Proposal{Clusters: make([]string, 6), Removed: two}},
+		"of the namespace":                               {fleet: 10, counts: &removalCounts{Removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}, want: true},
+		"of the namespace, at the limit":                 {fleet: 11, counts: &removalCounts{Removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}},
+		"of others, half the limit":                      {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false)}}, p: framework.Proposal{Removed: two}},
+		"of others and the namespace":                    {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two}, want: true},
+		"after an edit":                                  {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two, Edited: true}},
+		"edits of others do not count":                   {fleet: 10, counts: &removalCounts{Removals: []removal{removals("m", 50, true), removals("n", 8, true)}}, p: framework.Proposal{Removed: two}},
+		"others that remove now":                         {fleet: 3, counts: &removalCounts{Open: open("q", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
+		"its own removal that was begun":                 {fleet: 3, counts: &removalCounts{Open: open("p", "n", "b", "x")}, p: framework.Proposal{Removed: two}},
+		"its own removal, and more of it":                {fleet: 3, counts: &removalCounts{Open: open("p", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
+		"a change with the revision of a deleted record": {fleet: 4, counts: &removalCounts{Removals: []removal{removals("n", 4, false)}, Progress: map[types.UID]progressing{"p": {Revision: 2, Counted: fixture.Now}}}, p: framework.Proposal{Removed: two, Revision: 2}, want: true},
+		"a change that supersedes another":               {fleet: 4, counts: &removalCounts{Removals: []removal{removals("n", 4, false)}, Progress: map[types.UID]progressing{"p": {Revision: 1, Counted: fixture.Now}}}, p: framework.Proposal{Removed: two, Revision: 2}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := counting(tc.maxRemoved, tc.fleet).exceeded(tc.counts, placementOf("p"), &tc.p, fixture.Now); (got != "") != tc.want {
+			if tc.counts == nil {
+				tc.counts = &removalCounts{}
+			}
+			if got := counting(tc.maxRemoved, tc.fleet).exceeded(tc.counts, &framework.Subject{Placement: placementOf("p")}, &tc.p, fixture.Now); (got != "") != tc.want {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -298,8 +443,15 @@ func TestReserveAndUnreserve(t *testing.T) {
 		}, want: []string{"a"}},
 		"a later step of the change": {do: func(b *BlastRadius) {
 			b.counts = &removalCounts{Progress: map[types.UID]progressing{"p": {Revision: 2, Counted: fixture.Now}}}
-			b.Reserve(t.Context(), state, pl, removes("a"))
+			record := changes.NewRecord(pl, 0, 2, changes.NewChange([]string{"a"}, nil))
+			record.Status.PermittedTime = new(metav1.NewTime(fixture.Now))
+			subject := &framework.Subject{Placement: pl, Records: changes.History{record}}
+			b.Reserve(t.Context(), framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Subject: subject}), pl, removes("a"))
 		}},
+		"another change with its revision": {do: func(b *BlastRadius) {
+			b.counts = &removalCounts{Progress: map[types.UID]progressing{"p": {Revision: 2, Counted: fixture.Now}}}
+			b.Reserve(t.Context(), state, pl, removes("a"))
+		}, want: []string{"a"}},
 		"another change": {do: func(b *BlastRadius) {
 			b.counts = &removalCounts{Progress: map[types.UID]progressing{"p": {Revision: 1, Counted: fixture.Now}}}
 			b.Reserve(t.Context(), state, pl, removes("a"))

@@ -98,6 +98,86 @@ func TestRemovalsOfAChangeInStepsCountOnce(t *testing.T) {
 	d.expect("p-decision-1: c x y | [x y z] | True/Held")
 }
 
+// TestTheRestCountsOnce: BlastRadius counts the whole change when it is permitted. Its later steps
+// do not count again, before and after the end of the window, also if a revoked cluster leaves
+// beside the rest, or is one of the rest.
+func TestTheRestCountsOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meanwhile func(d *desk)
+		// beside is how many clusters leave beside the rest.
+		beside int
+	}{
+		"nothing":                      {meanwhile: func(*desk) {}},
+		"a revoked cluster":            {meanwhile: func(d *desk) { d.leaveSet("c") }, beside: 1},
+		"a revoked cluster, undecided": {meanwhile: func(d *desk) { d.preScorer.answer = fails; d.leaveSet("c") }, beside: 1},
+		"a revoked cluster, RemoveRevoked": {meanwhile: func(d *desk) {
+			d.leaveSet("c")
+			d.recordAfter(d.scheduler.RemoveRevoked(d.t.Context(), key.Namespace, d.snapshot))
+		}, beside: 1},
+		"revoked, of the rest":            {meanwhile: func(d *desk) { d.leaveSet("a") }},
+		"revoked, of the rest, undecided": {meanwhile: func(d *desk) { d.preScorer.answer = fails; d.leaveSet("a") }},
+		"revoked, of the rest, RemoveRevoked": {meanwhile: func(d *desk) {
+			d.leaveSet("a")
+			d.recordAfter(d.scheduler.RemoveRevoked(d.t.Context(), key.Namespace, d.snapshot))
+		}},
+		"revoked, and of the rest": {meanwhile: func(d *desk) { d.preScorer.answer = fails; d.leaveSet("a"); d.leaveSet("c") }, beside: 1},
+		"a revoked cluster, a write fails": {meanwhile: func(d *desk) {
+			d.leaveSet("c")
+			d.pages.refuse = func(string) error { d.pages.refuse = nil; return errHubDown }
+		}, beside: 1},
+	} {
+		for _, minutes := range []int{1, 11} {
+			if minutes > 10 && strings.HasSuffix(name, "fails") {
+				continue // The rest counts again.
+			}
+			t.Run(fmt.Sprintf("%s, after %d minutes", name, minutes), func(t *testing.T) {
+				limit := fmt.Sprintf(`{"fleetMaxRemoved": %d, "window": "10m", "settle": "0s"}`, 2+tc.beside)
+				d := governedWith(t, map[string]string{"BlastRadius": limit}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+					spec.MinReadySeconds = 3600
+				})
+				d.preScorer = &preScorer{bare: bare{"preScorer"}}
+				d.restart()
+				d.tier("bronze", "q1")
+				attempt := d.other("bronze")
+				attempt(1)
+				d.tier("silver", "a", "b")
+				d.tier("gold", "x", "y")
+				d.attemptUntilStable()
+				want := 2 + tc.beside
+				if d.later(60 * minutes); minutes > 10 {
+					attempt(0) // The removal of another Placement drops what is outside the window.
+					want = 1 + tc.beside
+				}
+				count := func() {
+					t.Helper()
+					if n, _ := after(d.now.Add(-10*time.Minute), d.counted()); n != want {
+						t.Errorf("%d removals count, want %d: %+v", n, want, d.counted())
+					}
+				}
+				tc.meanwhile(d)
+				if _, _ = d.try(); strings.HasSuffix(name, "fails") {
+					d.attempt()
+				}
+				if d.keeps("b") != 1 || d.keeps("c") != 1-tc.beside || strings.Contains(name, "of the rest") && d.keeps("a") != 0 {
+					t.Errorf("the rest does not wait, or a revoked cluster stays: %s", d.whole())
+				}
+				d.preScorer.answer = nil
+				d.attemptUntilStable()
+				if count(); d.keeps("a") == 0 && tc.beside > 0 {
+					return // The next change supersedes the rest.
+				}
+				d.tier("gold", "z") // It replaces c.
+				d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 0 })
+				d.attempt()
+				if d.keeps("a", "b") > 1 {
+					t.Errorf("the rest does not go on: %s", d.whole())
+				}
+				count()
+			})
+		}
+	}
+}
+
 // TestWindowClosesInTheMiddle: a change begins only in a window. One that has begun goes on.
 func TestWindowClosesInTheMiddle(t *testing.T) {
 	window := fmt.Sprintf(`{"schedule": "%d %d * * *", "duration": "10m"}`, fixture.Now.Add(time.Hour).Minute(), fixture.Now.Add(time.Hour).Hour())

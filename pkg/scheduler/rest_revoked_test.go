@@ -7,6 +7,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/plan"
 )
@@ -75,6 +76,13 @@ func TestCountsWhileARevokedRemovalIsHeld(t *testing.T) {
 		"Reserve waits, revoked": func(d *desk) { d.fore.answer = awaits; d.leaveSet("c") },
 		"Reserve fails, revoked": func(d *desk) { d.fore.answer = fails; d.leaveSet("c") },
 		"RemoveRevoked":          func(d *desk) { d.leaveSet("c") },
+		"undecided, with another profile": func(d *desk) {
+			d.preScorer.answer = fails
+			other := *d.scheduler.Profiles[config.DefaultProfile]
+			other.Name = "other"
+			d.scheduler.Profiles["other"] = &other
+			d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = map[string]string{v1alpha1.ProfileAnnotation: "other"} })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 2, "window": "1h", "settle": "0s"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {

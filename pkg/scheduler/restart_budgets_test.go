@@ -159,7 +159,7 @@ type counted struct {
 }
 
 // counted returns what BlastRadius counts for the Placement.
-func (d *archive) counted() []counted {
+func (d *desk) counted() []counted {
 	var text struct {
 		Removals []counted
 		Open     map[string]struct {
@@ -171,8 +171,7 @@ func (d *archive) counted() []counted {
 		d.t.Fatal(err)
 	}
 	for _, open := range text.Open {
-		// Each attempt counts it again.
-		open.At, open.Clusters = d.now, len(changes.Sorted(slices.Concat(open.Begun, open.Reserved)))
+		open.Clusters = len(changes.Sorted(slices.Concat(open.Begun, open.Reserved)))
 		text.Removals = append(text.Removals, open.counted)
 	}
 	return text.Removals

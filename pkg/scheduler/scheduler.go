@@ -148,6 +148,7 @@ func (s *Scheduler) loadState(ctx context.Context, snapshot *framework.Snapshot)
 			for _, panicked := range plan.Unreserve(ctx, before.profile, framework.NewCycleState(snapshot), &framework.Proposal{}, false) {
 				failure = panicked
 			}
+			s.reserveOpenChange(ctx, snapshot, false)
 		}
 	}
 	snapshot.Timers, snapshot.Answers = before.timers, before.answers()

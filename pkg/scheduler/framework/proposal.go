@@ -31,7 +31,7 @@ type Proposal struct {
 	// Another attempt follows it, also after the last step.
 	Partial bool
 	// KeepsReservation is true for a removal of its own while the rest of the change in progress
-	// stays reserved.
+	// stays reserved, also after Unreserve.
 	KeepsReservation bool
 	// Edited is true if the Placement's spec or profile changed since the last publication.
 	Edited bool

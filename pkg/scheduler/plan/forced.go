@@ -87,10 +87,6 @@ func (a *planner) removeOnly(ctx context.Context, removed []string, revoked bool
 		}
 		return true
 	}
-	if rest != nil && !a.in.Dry {
-		// Permit was asked with Reserve, which counted the removal instead of the rest.
-		a.recovered(Reserve(ctx, a.Profile, a.State, rest.Proposal, true))
-	}
 	if a.isInsteadOfTarget(m, v) {
 		if a.Change != nil {
 			a.Deferred = &Deferred{a.Change, a.Verdict}
