@@ -82,10 +82,10 @@ type laws struct {
 	// before; adopted those with what these published, which gets a record.
 	delegated map[string]delegation
 	adopted   map[string]string
-	// removals are those of the last window of BlastRadius. addedLate is what the last write of a
-	// Placement's pages added, if its writer had not waited for the answer.
+	// removals are those that count for BlastRadius. addedLate is when a cluster was added to the
+	// pages of a Placement by a write whose writer had not waited for the answer, by both names.
 	removals  []removed
-	addedLate map[string][]string
+	addedLate map[string]time.Time
 	// originals are the clusters with which the change in steps of a Placement began. available is
 	// minAvailable of the DisruptionPolicy, which is as it is since availableSince.
 	originals      map[string]map[string]bool
@@ -124,7 +124,7 @@ func (l *laws) reaction() time.Duration { return maxLate + requestsOfAnAttempt*l
 func newLaws(w *world) *laws {
 	return &laws{
 		w: w, pages: map[string]map[string]*v1alpha1.PlacementDecision{}, records: map[types.UID]*berthv1alpha1.PlacementChange{},
-		damaged: map[string]bool{}, damagedAt: map[string]time.Time{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]written{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, addedLate: map[string][]string{}, tainted: map[string]bool{},
+		damaged: map[string]bool{}, damagedAt: map[string]time.Time{}, lost: map[string]bool{}, left: map[string]departure{}, sets: map[string]string{}, apart: map[string]bool{}, writes: map[string]written{}, shared: newShared(), permitted: map[types.UID]time.Time{}, grouped: map[string]bool{}, delegated: map[string]delegation{}, adopted: map[string]string{}, originals: map[string]map[string]bool{}, addedLate: map[string]time.Time{}, tainted: map[string]bool{},
 		givenUp: map[pageOf]time.Time{}, forced: forced{}, deleted: map[types.UID]*berthv1alpha1.PlacementChange{},
 	}
 }
@@ -365,7 +365,7 @@ func (l *laws) onPage(w *server.Write) {
 			l.breaks("law 2: cluster %s was missing on the pages of %s for %s", name, placement, time.Since(gone.at))
 		}
 	}
-	if time.Since(l.lateAt) > l.reaction() {
+	if time.Since(l.lateAt) > l.reaction() && time.Since(l.w.latePagesEnd) > l.reaction() {
 		l.checkGroups(placement, page)
 	}
 	l.checkPermitted(placement, page, w)
@@ -452,7 +452,7 @@ func (l *laws) checkGroups(placement string, written *v1alpha1.PlacementDecision
 
 // checkPermitted: a page with the revision of a record is published only if that is permitted.
 func (l *laws) checkPermitted(placement string, page *v1alpha1.PlacementDecision, w *server.Write) {
-	if l.froze(w.Writer) {
+	if l.froze(w.Writer) || w.Late && w.Type == "ADDED" {
 		return
 	}
 	revision, _ := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)

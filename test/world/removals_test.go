@@ -96,18 +96,45 @@ func (l *laws) othersWrote(placement string, moment time.Duration) bool {
 	return false
 }
 
-// permittedAt returns when the change was permitted that removes clusters now, because BlastRadius
-// counts the whole change then, also if its pages are late; now without a record that says so.
-func (l *laws) permittedAt(placement string, names []string) time.Time {
-	for _, record := range l.records {
-		if record.Spec.Placement != placement || !changes.IsOpen(record) || record.Status.PermittedTime == nil {
-			continue
-		}
-		if _, all, err := changes.Lists(record); err == nil && len(changes.Minus(names, all)) == 0 {
-			return record.Status.PermittedTime.Time
+// permittedAt returns when the change was permitted that removes a cluster now, because BlastRadius
+// counts the whole change then, also if its pages are late, or its rest goes on under the next
+// record; now without a record that says so.
+func (l *laws) permittedAt(placement, name string) time.Time {
+	permits := func(record *berthv1alpha1.PlacementChange) bool {
+		_, removed, err := changes.Lists(record)
+		return err == nil && changes.IsPermitted(record) && changes.Contains(removed, name)
+	}
+	records := l.history(placement)
+	for i, record := range slices.Backward(records) {
+		if changes.IsOpen(record) && permits(record) {
+			for i > 0 && isRestOf(records[i], records[i-1]) && permits(records[i-1]) {
+				i--
+			}
+			return records[i].Status.PermittedTime.Time
 		}
 	}
 	return time.Now()
+}
+
+// isRestOf reports whether a record is of what was left of a superseded change, and of clusters
+// that leave beside that.
+func isRestOf(record, superseded *berthv1alpha1.PlacementChange) bool {
+	added, removed, err := changes.Lists(record)
+	before, leave, errBefore := changes.Lists(superseded)
+	left := superseded.Status.Remaining
+	return err == nil && errBefore == nil && left != nil && superseded.Status.Phase == berthv1alpha1.PhaseSuperseded &&
+		record.Spec.Cause == superseded.Spec.Cause && len(changes.Minus(added, before)) == 0 && len(changes.Both(leave, removed)) == int(left.Removed)
+}
+
+// history returns the records of a Placement, sorted by revision.
+func (l *laws) history(placement string) (records changes.History) {
+	for _, record := range l.records {
+		if record.Spec.Placement == placement {
+			records = append(records, record)
+		}
+	}
+	slices.SortFunc(records, func(a, b *berthv1alpha1.PlacementChange) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
+	return records
 }
 
 // checkRemovals: no more clusters leave within the window than the limit says.
@@ -116,30 +143,51 @@ func (l *laws) checkRemovals(w *server.Write, placement string, before, after ma
 	if !l.w.limited || len(names) == 0 || w.Late {
 		return
 	}
-	all, at, approved := 0, l.permittedAt(placement, names), l.isApproved(placement, names)
-	l.removals = append(l.removals, removed{at, placement, l.revision(placement), len(names), approved})
-	for _, r := range l.removals {
-		if r.approved && r.at.After(at) {
-			continue // It does not stop what was permitted before.
-		}
-		if time.Since(r.at) < removeWindow-10*time.Second && (l.w.ended.Before(r.at) || l.hasRecord(r)) {
-			all += r.clusters
-		}
+	approved, times := l.isApproved(placement, names), map[time.Time]int{}
+	for _, name := range names {
+		times[l.permittedAt(placement, name)]++
 	}
-	if all > maxRemoved && !approved {
-		l.breaks("BlastRadius: %v leave %s, and %d clusters left within %s", names, placement, all, removeWindow)
+	for at, clusters := range times {
+		l.removals = append(l.removals, removed{at, placement, l.revision(placement), clusters, approved})
+	}
+	first := slices.MinFunc(slices.Collect(maps.Keys(times)), time.Time.Compare)
+	for _, r := range l.removals {
+		if all := l.countRemovals(r.at); all > maxRemoved && !r.approved && !r.at.Before(first) {
+			l.breaks("BlastRadius: %v leave %s, and %d clusters left within %s before %s", names, placement, all, removeWindow, r.at.Format(time.TimeOnly))
+			return
+		}
 	}
 }
 
-// withoutLateAdditions returns the clusters that a write removed, without those that the write
-// before it added late: the present leader never published them.
-func (l *laws) withoutLateAdditions(w *server.Write, placement string, before, after map[string]bool) []string {
-	late := l.addedLate[placement]
-	delete(l.addedLate, placement)
-	if w.Late {
-		l.addedLate[placement] = clustersThatLeft(after, before)
+// countRemovals returns how many removals were permitted within the window before a time. What was
+// approved a moment before it may have followed: the time may be that of a page.
+func (l *laws) countRemovals(at time.Time) (all int) {
+	for _, r := range l.removals {
+		if r.approved && at.Sub(r.at) < l.reaction() {
+			continue
+		}
+		if !r.at.After(at) && at.Sub(r.at) < removeWindow-10*time.Second && (l.w.ended.Before(r.at) || l.hasRecord(r)) {
+			all += r.clusters
+		}
 	}
-	return changes.Minus(clustersThatLeft(before, after), late)
+	return all
+}
+
+// withoutLateAdditions returns the clusters that a write removed, without those that a write had
+// added late, up to a minute ago: the present leader never published them.
+func (l *laws) withoutLateAdditions(w *server.Write, placement string, before, after map[string]bool) (names []string) {
+	for _, name := range clustersThatLeft(before, after) {
+		if time.Since(l.addedLate[placement+"/"+name]) > time.Minute {
+			names = append(names, name)
+		}
+		delete(l.addedLate, placement+"/"+name)
+	}
+	if w.Late {
+		for _, name := range clustersThatLeft(after, before) {
+			l.addedLate[placement+"/"+name] = time.Now()
+		}
+	}
+	return names
 }
 
 // hasRecord reports whether a removal has a record. One whose record a crash lost does not count
