@@ -30,7 +30,8 @@ type outsideReader struct {
 	readySince map[string]time.Time
 	// evicted are the clusters with a valid eviction.
 	evicted map[string]bool
-	// original are the clusters that were published when a change was last completed.
+	// original are the clusters that were published when a change was last completed, or no longer
+	// needed.
 	original []string
 }
 
@@ -78,12 +79,13 @@ func (r *outsideReader) permitted() (newest, second *berthv1alpha1.PlacementChan
 	return newest, second
 }
 
-// setOriginal keeps the clusters that were published when a change was last completed.
-func (r *outsideReader) setOriginal(before, after []string) {
+// setOriginal keeps the clusters that were published when a change was last completed, or no longer
+// needed, because the selected clusters were published again.
+func (r *outsideReader) setOriginal(a *scheduler.Attempt, before, after []string) {
 	switch newest, second := r.permitted(); {
 	case r.recordsDown:
 		r.original = []string{} // Unknown: nothing is checked until a change is completed.
-	case newest == nil || newest.Status.Phase == berthv1alpha1.PhasePublished:
+	case newest == nil || newest.Status.Phase == berthv1alpha1.PhasePublished || a.Target != nil && slices.Equal(a.Target.Clusters, after):
 		r.original = after
 	case newest.Spec.From == berthv1alpha1.Digest(before) && (second == nil || second.Status.Phase == berthv1alpha1.PhasePublished):
 		r.original = before
@@ -151,7 +153,7 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 		r.original = before
 	}
 	original := r.original
-	r.setOriginal(before, after)
+	r.setOriginal(a, before, after)
 	if r.policy == nil || a.Target == nil {
 		return a
 	}
