@@ -29,7 +29,7 @@ type removalCounter struct {
 
 // removalCounts are the counted removals at one time; immutable. Recordings store them as JSON.
 type removalCounts struct {
-	// Removals are the published removals, in the order of their times, up to the longest window.
+	// Removals are the published removals, up to the longest window.
 	Removals []removal `json:"removals,omitempty"`
 	// Open are the removals that are being published, or were published in part, by Placement.
 	Open map[types.UID]openRemoval `json:"open,omitempty"`

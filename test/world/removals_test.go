@@ -147,12 +147,12 @@ func (l *laws) checkRemovals(w *server.Write, placement string, before, after ma
 	for _, name := range names {
 		times[l.permittedAt(placement, name)]++
 	}
-	for at, clusters := range times {
-		l.removals = append(l.removals, removed{at, placement, l.revision(placement), clusters, approved})
+	sorted := slices.SortedFunc(maps.Keys(times), time.Time.Compare)
+	for _, at := range sorted {
+		l.removals = append(l.removals, removed{at, placement, l.revision(placement), times[at], approved})
 	}
-	first := slices.MinFunc(slices.Collect(maps.Keys(times)), time.Time.Compare)
 	for _, r := range l.removals {
-		if all := l.countRemovals(r.at); all > maxRemoved && !r.approved && !r.at.Before(first) {
+		if all := l.countRemovals(r.at); all > maxRemoved && !r.approved && !r.at.Before(sorted[0]) {
 			l.breaks("BlastRadius: %v leave %s, and %d clusters left within %s before %s", names, placement, all, removeWindow, r.at.Format(time.TimeOnly))
 			return
 		}
