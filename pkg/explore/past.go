@@ -2,9 +2,7 @@ package explore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -159,11 +157,7 @@ func (p *past) readLine() *Timeline {
 		return t
 	}
 	defer r.Close()
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for e, err := range r.Entries() {
 		if err != nil {
 			t.Error = err.Error()
 			break

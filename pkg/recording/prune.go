@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -100,17 +99,13 @@ func readUsage(path string, size int64) (usage, error) {
 	u, sum := usage{}, int64(0)
 	r := &Reader{files: []segmentFile{{path: path}}}
 	defer r.Close()
-	for {
-		e, line, err := r.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for e, err := range r.Entries() {
 		if err != nil {
 			return nil, err
 		}
-		sum += int64(len(line))
+		sum += int64(len(r.line))
 		if share, class := e.share(); class != framing {
-			u.add(share, class, int64(len(line)))
+			u.add(share, class, int64(len(r.line)))
 		}
 	}
 	for _, bytes := range u {
@@ -301,11 +296,7 @@ func (s *segmentFile) writeWithout(lose removals) (path string, err error) {
 // copyEntries copies what the shares keep.
 func copyEntries(w *segmentWriter, r *Reader, lose removals) error {
 	reduced := map[objectKey][]byte{}
-	for {
-		e, line, err := r.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for e, err := range r.Entries() {
 		if err != nil {
 			return err
 		}
@@ -318,7 +309,7 @@ func copyEntries(w *segmentWriter, r *Reader, lose removals) error {
 			}
 			err = w.write(e)
 		case !loses || c > upTo:
-			err = w.writeLine(line, share, c)
+			err = w.writeLine(r.line, share, c)
 		case c == objects && upTo < shared:
 			err = w.writeReduced(e, reduced)
 		}
@@ -329,6 +320,7 @@ func copyEntries(w *segmentWriter, r *Reader, lose removals) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // omit stores what a share has lost in a segment.

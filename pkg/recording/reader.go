@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,15 +112,11 @@ func (r *Reader) Close() {
 }
 
 // LastTime is the time of the last entry of the last segment that can be read. It does not change
-// what Next returns.
+// what Entries returns.
 func (r *Reader) LastTime() (last time.Time, err error) {
 	for at := len(r.files) - 1; at >= 0 && last.IsZero(); at-- {
 		one := &Reader{files: r.files[at : at+1]}
-		for {
-			e, err := one.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
+		for e, err := range one.Entries() {
 			if err != nil {
 				return last, err
 			}
@@ -132,21 +129,28 @@ func (r *Reader) LastTime() (last time.Time, err error) {
 	return last, nil
 }
 
-// Next returns the next entry; io.EOF after the last one. Errors are those of opening files.
-func (r *Reader) Next() (*Entry, error) {
-	e, _, err := r.next()
-	return e, err
+// Entries returns the entries that were not read yet. An error, of opening a file, is the last.
+func (r *Reader) Entries() iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		for {
+			e, err := r.next()
+			if errors.Is(err, io.EOF) || !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
-// next returns the next entry and its text, which is valid until the next call.
-func (r *Reader) next() (*Entry, []byte, error) {
+// next returns the next entry; io.EOF after the last one. Its text stays in line until the next
+// call.
+func (r *Reader) next() (*Entry, error) {
 	for {
 		if r.file == nil {
 			if r.at == len(r.files) {
-				return nil, nil, io.EOF
+				return nil, io.EOF
 			}
 			if err := r.open(); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		e, err := r.entry()
@@ -154,7 +158,7 @@ func (r *Reader) next() (*Entry, []byte, error) {
 			r.read++
 			r.ended = e.Type == TypeEnd
 			r.addRemoved(e)
-			return e, r.line, nil
+			return e, nil
 		}
 		if !errors.Is(err, io.EOF) || !r.ended {
 			d := Damage{Path: r.files[r.at].path, Entries: r.read, Err: err}

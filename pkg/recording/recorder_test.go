@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,16 +81,13 @@ func countTypes(t *testing.T, dir string) (counts map[string]int, r *Reader) {
 	}
 	defer r.Close()
 	counts = map[string]int{}
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return counts, r
-		}
+	for e, err := range r.Entries() {
 		if err != nil {
 			t.Fatal(err)
 		}
 		counts[e.Type]++
 	}
+	return counts, r
 }
 
 func TestRecorder(t *testing.T) {
@@ -260,15 +255,12 @@ func lastOf(t *testing.T, dir, kind string) *Entry {
 	}
 	defer r.Close()
 	var last *Entry
-	for {
-		e, err := r.Next()
-		if err != nil {
-			return last
-		}
-		if e.Type == kind {
+	for e, err := range r.Entries() {
+		if err == nil && e.Type == kind {
 			last = e
 		}
 	}
+	return last
 }
 
 // TestDiskError: after an error of the disk the recorder tries again, and continues with a gap.
@@ -312,7 +304,7 @@ func TestFolderErrors(t *testing.T) {
 	}
 	r, err := Open("/dev/zero")
 	if err == nil {
-		_, err = r.Next()
+		_, err = r.next()
 	}
 	if err == nil || err.Error() != "/dev/zero is a device, not a file" {
 		t.Errorf("%v; want an error that it is a device", err)
@@ -489,7 +481,7 @@ func FuzzReader(f *testing.F) {
 		defer r.Close()
 		d, inv := NewDecoder(), inventory.New(inventory.Options{})
 		for range 100_000 {
-			e, err := r.Next()
+			e, err := r.next()
 			if err != nil {
 				return
 			}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,11 +135,7 @@ func TestShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		for {
-			e, err := r.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
+		for e, err := range r.Entries() {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,11 +209,7 @@ func entriesOf(t *testing.T, dir string, visit func(*Entry)) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
+	for e, err := range r.Entries() {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -105,15 +103,8 @@ type aheadInput struct {
 // Play reads all entries.
 func (p *Player) Play(ctx context.Context, r *recording.Reader) error {
 	p.runs = map[string]*run{}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
+	for e, err := range r.Entries() {
+		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return err
 		}
 		if p.Until != nil && p.Until(e) {
@@ -130,6 +121,7 @@ func (p *Player) Play(ctx context.Context, r *recording.Reader) error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (p *Player) apply(ctx context.Context, e *recording.Entry) error {

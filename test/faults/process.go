@@ -143,15 +143,12 @@ func (p *Process) attempted() string {
 	}
 	defer r.Close()
 	counts, since := map[string]int{}, time.Now().Add(-nameTime)
-	for {
-		entry, err := r.Next()
-		if err != nil {
-			return fmt.Sprintf("within %s: %s", nameTime, testhub.ListCounts(counts))
-		}
-		if entry.Type == recording.TypeDecision && entry.Time.After(since) {
+	for entry, err := range r.Entries() {
+		if err == nil && entry.Type == recording.TypeDecision && entry.Time.After(since) {
 			counts[entry.Decision.Key().String()]++
 		}
 	}
+	return fmt.Sprintf("within %s: %s", nameTime, testhub.ListCounts(counts))
 }
 
 // nameTime is how long before its end the recorded decisions of a fleet are counted that is not at

@@ -3,9 +3,7 @@ package property
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -153,11 +151,7 @@ func recordAndRead(t *rapid.T, run func(onInput func(inventory.Input))) (inputs 
 	}
 	defer reader.Close()
 	decoder := recording.NewDecoder()
-	for {
-		e, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for e, err := range reader.Entries() {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,9 +3,7 @@ package world
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"testing"
 	"time"
@@ -23,11 +21,7 @@ func entriesOf(t *testing.T, dir string) (all []string) {
 		return []string{err.Error()}
 	}
 	defer r.Close()
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for e, err := range r.Entries() {
 		if err != nil {
 			t.Fatal(err)
 		}
