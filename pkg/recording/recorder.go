@@ -26,9 +26,8 @@ const (
 	shareOfBuffer = bufferSize / 4
 	// flushInterval is how much a crash can lose.
 	flushInterval = time.Second
-	// restInterval is how often a recorder that has nothing to flush looks at its file.
-	restInterval = 10 * time.Second
-	// retryInterval is the time between attempts to write after an error of the disk.
+	// retryInterval is the time between attempts to write after an error of the disk, and between
+	// the looks at a file to which nothing is written.
 	retryInterval = 30 * time.Second
 	// A segment ends after segmentAge, a part of it after partSize bytes before compression.
 	segmentAge = time.Hour
@@ -254,7 +253,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-timer.C:
 			r.measure(r.tick)
 			if rests = r.rests(); rests {
-				timer.Reset(restInterval)
+				timer.Reset(retryInterval)
 			} else {
 				timer.Reset(flushInterval)
 			}

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -63,12 +65,29 @@ func newSegment(dir, name string) (*segmentWriter, error) {
 		return nil, err
 	}
 	s := &segmentWriter{path: path, file: file, used: usage{}, waiting: usage{}, flushed: true}
-	s.zip, err = zstd.NewWriter(s, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
-	if err != nil {
+	if s.zip, err = newEncoder(s); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	s.text = bufio.NewWriterSize(s.zip, 64<<10)
 	return s, nil
+}
+
+// encoders are those of segments that ended. Each has several MB of memory, and the disk can be full
+// for long, with an attempt to begin a segment every retryInterval.
+var encoders sync.Pool
+
+func newEncoder(w io.Writer) (*zstd.Encoder, error) {
+	if used, ok := encoders.Get().(*zstd.Encoder); ok {
+		used.Reset(w)
+		return used, nil
+	}
+	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
+}
+
+// releaseEncoder gives the memory of the compression to other segments.
+func (s *segmentWriter) releaseEncoder() {
+	s.zip.Reset(nil)
+	encoders.Put(s.zip)
 }
 
 // Write writes what was compressed. Only the compression calls it.
@@ -142,12 +161,13 @@ func (s *segmentWriter) close() error {
 	if err == nil {
 		_, err = s.file.Write(s.used.frame())
 	}
+	s.releaseEncoder()
 	return errors.Join(err, s.file.Sync(), s.file.Close())
 }
 
 // abandon closes the file after an error.
 func (s *segmentWriter) abandon() {
-	s.zip.Reset(nil)
+	s.releaseEncoder()
 	_ = s.file.Close()
 }
 
