@@ -76,6 +76,9 @@ func runSteady(ctx context.Context, args ...string) ([]byte, error) {
 // maxGarbage is how many bytes of memory are used after a collection before the next one.
 const maxGarbage = 100 << 20
 
+// kept is how many bytes of memory were used after the last collection.
+var kept uint64
+
 // collectBetweenTurns collects garbage only when the returned function is called.
 func collectBetweenTurns() (collect func()) {
 	debug.SetGCPercent(-1)
@@ -84,7 +87,6 @@ func collectBetweenTurns() (collect func()) {
 		metrics.Read(sample)
 		return sample[0].Value.Uint64()
 	}
-	kept := used()
 	return func() {
 		if used() > kept+maxGarbage {
 			runtime.GC()

@@ -148,26 +148,22 @@ func newResources() ([]*resource, error) {
 // clean removes what Go types do not know: from the metadata and, for a kind of Kubernetes, from
 // the whole object.
 func (q *request) clean(content map[string]any) error {
-	about := &metav1.ObjectMeta{}
-	clean, err := converted(metadata(content), about)
+	part, typed := metadata(content), any(&metav1.ObjectMeta{})
+	if q.resource.builtIn {
+		content["apiVersion"], content["kind"] = q.resource.apiVersion(q.version.name), q.resource.kind
+		var err error
+		if typed, err = scheme.Scheme.New(schema.GroupVersionKind{Group: q.resource.group, Version: q.version.name, Kind: q.resource.kind}); err != nil {
+			return err
+		}
+		part = content
+	}
+	clean, err := converted(part, typed)
 	if err != nil {
 		return err
 	}
-	delete(clean, "managedFields")
-	content["metadata"] = clean
-	if !q.resource.builtIn {
-		return nil
-	}
-	content["apiVersion"], content["kind"] = q.resource.apiVersion(q.version.name), q.resource.kind
-	typed, err := scheme.Scheme.New(schema.GroupVersionKind{Group: q.resource.group, Version: q.version.name, Kind: q.resource.kind})
-	if err != nil {
-		return err
-	}
-	if clean, err = converted(content, typed); err != nil {
-		return err
-	}
-	clear(content)
-	maps.Copy(content, clean)
+	clear(part)
+	maps.Copy(part, clean)
+	delete(metadata(content), "managedFields")
 	return nil
 }
 

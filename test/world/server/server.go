@@ -234,17 +234,21 @@ func (s *Server) parse(parts []string) (*request, error) {
 	return q, nil
 }
 
-// decode reads an object from a body: JSON or, for kinds of Kubernetes, protobuf.
-func decode(body []byte, contentType string, into any) error {
-	if strings.HasPrefix(contentType, runtime.ContentTypeProtobuf) {
-		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+// object reads the object in the body of a request: JSON or, for kinds of Kubernetes, protobuf.
+func (q *request) object() (content map[string]any, err error) {
+	if strings.HasPrefix(q.http.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(q.body, nil, nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if body, err = json.Marshal(object); err != nil {
-			return err
-		}
+		return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	}
+	err = decode(q.body, &content)
+	return content, err
+}
+
+// decode reads JSON.
+func decode(body []byte, into any) error {
 	// As the API server does, it turns numbers into int64 or float64.
 	if err := utiljson.Unmarshal(body, into); err != nil {
 		return apierrors.NewBadRequest(err.Error())

@@ -37,8 +37,8 @@ func (q *request) invalid(name string, problems field.ErrorList) error {
 }
 
 func (s *Server) create(q *request) (any, error) {
-	content := map[string]any{}
-	if err := decode(q.body, q.http.Header.Get("Content-Type"), &content); err != nil {
+	content, err := q.object()
+	if err != nil {
 		return nil, err
 	}
 	return s.add(q, content)
@@ -135,8 +135,8 @@ func (s *Server) store(r *resource, content, older map[string]any) {
 }
 
 func (s *Server) update(q *request) (any, error) {
-	content := map[string]any{}
-	if err := decode(q.body, q.http.Header.Get("Content-Type"), &content); err != nil {
+	content, err := q.object()
+	if err != nil {
 		return nil, err
 	}
 	if err := q.mismatch(&unstructured.Unstructured{Object: content}); err != nil {
@@ -284,7 +284,7 @@ func (s *Server) patch(q *request) (any, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	content := map[string]any{}
-	if err := decode(next, runtime.ContentTypeJSON, &content); err != nil {
+	if err := decode(next, &content); err != nil {
 		return nil, err
 	}
 	return s.replace(q, found.content, content)
@@ -318,8 +318,12 @@ func (s *Server) delete(q *request) (any, error) {
 	}
 	options := metav1.DeleteOptions{}
 	if len(q.body) > 0 {
-		if err := decodeOptions(q, &options); err != nil {
+		content, err := q.object()
+		if err != nil {
 			return nil, err
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &options); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
 	o := unstructured.Unstructured{Object: found.content}
@@ -335,10 +339,6 @@ func (s *Server) delete(q *request) (any, error) {
 		return q.shown(q.resource.objects[key(q.namespace, q.name)].content), nil
 	}
 	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}, nil
-}
-
-func decodeOptions(q *request, options *metav1.DeleteOptions) error {
-	return decode(q.body, q.http.Header.Get("Content-Type"), options)
 }
 
 // terminate deletes an object, or marks it as terminating while it has finalizers: then it returns
