@@ -30,6 +30,26 @@ func TestRefusedRecordOfTheRest(t *testing.T) {
 	}
 }
 
+// TestRecordOfTheRestStaysRefused: a revoked cluster does not stay because the record of the rest
+// without it is refused for long.
+func TestRecordOfTheRestStaysRefused(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.leaveSet("c")
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+	for range 10 {
+		d.tryAndReport()
+		d.later(10)
+	}
+	if got := d.published(); slices.Contains(strings.Fields(got), "c") {
+		t.Errorf("the revoked cluster is published: %s", got)
+	}
+	d.refuseRecords = nil
+	d.attemptUntilStable()
+	if got := d.newest(); got.Status.Phase != berthv1alpha1.PhaseHeld {
+		t.Errorf("the next change is %s: %s", got.Status.Phase, d.whole())
+	}
+}
+
 // TestLostRecordOfTheRest: as TestRefusedRecordOfTheRest, but the record was written, and only the
 // response was lost.
 func TestLostRecordOfTheRest(t *testing.T) {

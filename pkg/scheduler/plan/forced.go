@@ -140,7 +140,7 @@ func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bo
 	a.Panics = alone.Panics
 	if revoked || v.Answer == Waiting && len(removed) == len(a.forcedRemovals()) {
 		// Of others, removeForced measures the removal of all.
-		*stability, *waits = stabilityOf(*stability, m.Proposal, a.Snapshot.Now), v.Answer == Waiting
+		*stability, *waits = stabilityOf(*stability, m.Proposal, a.Snapshot.Now), v.Answer == Waiting || revoked && v.Answer == Permitted
 	}
 	if v.Answer == Waiting || v.Answer == Failed || revoked && v.Answer != Permitted {
 		a.requeueAsFor(alone, v, due)
@@ -218,9 +218,14 @@ func (a *planner) holdsPermitForced() bool {
 	return len(a.heldBy) > 0 && (a.Outcome == Held || a.Outcome == Expired)
 }
 
+// maxRecordWait is how long a revoked cluster stays at most because the record of the rest without
+// it is refused.
+const maxRecordWait = time.Minute
+
 // withoutRecords returns what must not wait for a record that cannot be written: pages are
 // restored, and forced removals of a change in steps are made. A change with a record keeps its
-// revision, and its approval, until that is written.
+// revision, and its approval, until that is written. The rest of one loses its approval when a
+// revoked cluster leaves without the record of the rest, so that is tried for maxRecordWait.
 func (a *planner) withoutRecords() *framework.Proposal {
 	last := a.Snapshot.Subject.Last
 	switch {
@@ -232,7 +237,8 @@ func (a *planner) withoutRecords() *framework.Proposal {
 	var forced []string
 	if a.Outcome == Progressing && a.Record() == nil {
 		forced = changes.Both(a.Change.Removed, a.forcedRemovals())
-		if a.Change.predecessor != nil && len(forced) == len(changes.Both(a.Change.Removed, revokedClusters(a.Snapshot))) {
+		onlyRevoked := len(forced) == len(changes.Both(a.Change.Removed, revokedClusters(a.Snapshot)))
+		if a.Change.predecessor != nil && onlyRevoked && a.Snapshot.Now.Before(a.Timers.Revoked.RemovingSince.Add(maxRecordWait)) {
 			forced = nil // Under its record, the rest goes on.
 		}
 	}

@@ -128,7 +128,8 @@ type planner struct {
 	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits
 	// or decides nothing.
 	keepsReserved bool
-	// forcedWait and revokedWait are true if clusters that would leave beside the rest must wait.
+	// forcedWait and revokedWait are true if clusters that would leave beside the rest must wait:
+	// for a Permit plugin or, if they are revoked, for the record of the rest.
 	forcedWait, revokedWait bool
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
