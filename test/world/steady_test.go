@@ -79,7 +79,8 @@ const maxGarbage = 100 << 20
 // kept is how many bytes of memory were used after the last collection.
 var kept uint64
 
-// collectBetweenTurns collects garbage only when the returned function is called.
+// collectBetweenTurns collects garbage only when the returned function is called. It looks at the
+// memory every 64 calls.
 func collectBetweenTurns() (collect func()) {
 	debug.SetGCPercent(-1)
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -87,8 +88,9 @@ func collectBetweenTurns() (collect func()) {
 		metrics.Read(sample)
 		return sample[0].Value.Uint64()
 	}
+	calls := 0
 	return func() {
-		if used() > kept+maxGarbage {
+		if calls++; calls%64 == 0 && used() > kept+maxGarbage {
 			runtime.GC()
 			kept = used()
 		}
