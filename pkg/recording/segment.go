@@ -72,8 +72,8 @@ func newSegment(dir, name string) (*segmentWriter, error) {
 	return s, nil
 }
 
-// encoders are those of segments that ended. Each has several MB of memory, and the disk can be full
-// for long, with an attempt to begin a segment every retryInterval.
+// encoders are those of segments that ended. Each has several MB of memory, and while the disk is
+// full, a segment begins every retryInterval.
 var encoders sync.Pool
 
 func newEncoder(w io.Writer) (*zstd.Encoder, error) {
