@@ -48,7 +48,8 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 		return
 	}
 	if s.WriteRecordsBefore != nil {
-		if err := s.WriteRecordsBefore(ctx, a); err != nil {
+		err := s.WriteRecordsBefore(ctx, a)
+		if s.memory.setRefused(a.Snapshot, err != nil); err != nil {
 			s.publishWithoutRecords(ctx, a)
 			a.Err = framework.AsStatus(err)
 			return

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -203,6 +204,20 @@ func (m *Memory) publishStep(subject *framework.Subject, step *framework.Proposa
 		r.timers.LastStep = now
 	}
 	r.measureFrom(step.Added, now)
+}
+
+// setRefused stores whether the records could not be written that must come first. Revoked clusters
+// that would leave have stayed then, so what was measured of their removal still counts.
+func (m *Memory) setRefused(snapshot *framework.Snapshot, refused bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	timers, before := &m.entry(snapshot.Subject.Key()).timers, &snapshot.Timers
+	if !refused {
+		timers.RefusedSince = time.Time{}
+		return
+	}
+	timers.RefusedSince = cmp.Or(before.RefusedSince, snapshot.Now)
+	timers.Revoked = cmp.Or(timers.Revoked, before.Revoked)
 }
 
 // measureAgain has the next attempt begin to measure the readiness of all clusters again, because

@@ -13,40 +13,60 @@ import (
 )
 
 // TestRefusedRecordOfTheRest: the record of the rest without a revoked cluster cannot be written
-// once. The rest goes on with the same approval.
+// once, also after its removal had to wait, and later again for another one. The rest goes on with
+// the same approval.
 func TestRefusedRecordOfTheRest(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		d := approvedInProgress(t, nothing)
-		d.leaveSet("c")
-		if refused {
-			d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
-			d.tryAndReport()
-			d.refuseRecords = nil
-		}
-		d.attemptUntilStable()
-		if got := d.newest(); got == nil || got.Status.Phase != berthv1alpha1.PhaseProgressing {
-			t.Errorf("refused %t: the approved change does not go on: %s; change 2 is %s", refused, d.whole(), d.phase("2"))
+		for _, cluster := range []string{"c", "x"} {
+			d.x.ofRevoked = awaits
+			d.leaveSet(cluster)
+			for range 3 {
+				d.attempt()
+				d.later(60)
+			}
+			d.x.ofRevoked = nil
+			if refused {
+				d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+				d.tryAndReport()
+				d.refuseRecords = nil
+			}
+			d.attemptUntilStable()
+			if got := d.newest(); got == nil || got.Status.Phase != berthv1alpha1.PhaseProgressing {
+				t.Errorf("%s, refused %t: the approved change does not go on: %s; change 2 is %s", cluster, refused, d.whole(), d.phase("2"))
+			}
 		}
 	}
 }
 
 // TestRecordOfTheRestStaysRefused: a revoked cluster does not stay because the record of the rest
-// without it is refused for long.
+// without it is refused for long, also if BlastRadius lets its removal wait until it has stayed the
+// same.
 func TestRecordOfTheRestStaysRefused(t *testing.T) {
-	d := approvedInProgress(t, nothing)
-	d.leaveSet("c")
-	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
-	for range 10 {
-		d.tryAndReport()
-		d.later(10)
-	}
-	if got := d.published(); slices.Contains(strings.Fields(got), "c") {
-		t.Errorf("the revoked cluster is published: %s", got)
-	}
-	d.refuseRecords = nil
-	d.attemptUntilStable()
-	if got := d.newest(); got.Status.Phase != berthv1alpha1.PhaseHeld {
-		t.Errorf("the next change is %s: %s", got.Status.Phase, d.whole())
+	for _, settle := range []string{"0s", "30s"} {
+		d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "` + settle + `"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.MinReadySeconds = 600
+		})
+		d.tier("silver", "a", "b")
+		d.tier("gold", "x", "y", "z")
+		for range 5 {
+			d.attempt()
+			d.later(31)
+		}
+		d.leaveSet("c")
+		d.refuseRecords = func(record *berthv1alpha1.PlacementChange) error {
+			if record.ResourceVersion != "" {
+				return nil
+			}
+			return errHubDown
+		}
+		for range 5 {
+			d.tryAndReport()
+			d.later(31)
+		}
+		if got := d.published(); slices.Contains(strings.Fields(got), "c") {
+			t.Errorf("settle %s: the revoked cluster is published: %s", settle, got)
+		}
 	}
 }
 

@@ -327,7 +327,7 @@ func (w *world) checkRestored(damaged map[string]map[string]bool) {
 }
 
 // maxAttempts are the most attempts between two steps of a script.
-const maxAttempts = 20_000
+const maxAttempts = 2_000
 
 // overruns reports whether attempts run without end (law 10). It looks every five minutes.
 func (w *world) overruns() bool {

@@ -32,6 +32,9 @@ type Timers struct {
 	Unchanged time.Time `json:"unchanged,omitzero"`
 	// LastStep is when the last step of a change was published.
 	LastStep time.Time `json:"lastStep,omitzero"`
+	// RefusedSince is since when records that must come first cannot be written; zero if the last
+	// ones were.
+	RefusedSince time.Time `json:"refusedSince,omitzero"`
 	// Unrecorded are the clusters that were added by changes without a record yet, and UnrecordedAt
 	// is when the last of them was published. They are set only for the attempt that begins
 	// ReadySince.
@@ -81,7 +84,9 @@ func (t Timers) NotAfter(now time.Time) Timers {
 	for _, s := range []*Stability{&t.Change, &t.Forced, &t.Revoked} {
 		s.Since, s.RemovingSince = limit(s.Since), limit(s.RemovingSince)
 	}
-	t.DecidedSince, t.UnrecordedAt, t.LastStep, t.Unchanged = limit(t.DecidedSince), limit(t.UnrecordedAt), limit(t.LastStep), limit(t.Unchanged)
+	for _, at := range []*time.Time{&t.DecidedSince, &t.UnrecordedAt, &t.LastStep, &t.RefusedSince, &t.Unchanged} {
+		*at = limit(*at)
+	}
 	if t.ReadySince != nil {
 		since := make(map[string]time.Time, len(t.ReadySince))
 		for name, at := range t.ReadySince {

@@ -41,7 +41,7 @@ func TestTimersAfterTheClockWasSetBack(t *testing.T) {
 	s := Stability{Digest: "d", Since: later.Time, RemovingSince: later.Time}
 	timers := Timers{
 		Change: s, Forced: s, Revoked: s, ReadySince: map[string]time.Time{"a": later.Time, "b": {}, "c": now.Add(-time.Hour)},
-		UnrecordedAt: later.Time, DecidedSince: later.Time, LastStep: later.Time, Unchanged: later.Time, NextAttempt: later.Time,
+		UnrecordedAt: later.Time, DecidedSince: later.Time, LastStep: later.Time, RefusedSince: later.Time, Unchanged: later.Time, NextAttempt: later.Time,
 		Tiers: []berthv1alpha1.SelectionTierStatus{{SufficientSince: &later, Left: []berthv1alpha1.LeftCluster{{QualifyingSince: &later}, {}}}},
 	}
 	before, _ := json.Marshal(timers)
@@ -53,8 +53,8 @@ func TestTimersAfterTheClockWasSetBack(t *testing.T) {
 			t.Errorf("%s is after %s", at, now)
 		}
 	})
-	if times != 16 {
-		t.Errorf("%d times, want 16", times)
+	if times != 17 {
+		t.Errorf("%d times, want 17", times)
 	}
 	if at := limited.ReadySince; !at["c"].Equal(now.Add(-time.Hour)) || !at["b"].IsZero() {
 		t.Errorf("ready since %v", at)

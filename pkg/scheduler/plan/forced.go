@@ -140,7 +140,7 @@ func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bo
 	a.Panics = alone.Panics
 	if revoked || v.Answer == Waiting && len(removed) == len(a.forcedRemovals()) {
 		// Of others, removeForced measures the removal of all.
-		*stability, *waits = stabilityOf(*stability, m.Proposal, a.Snapshot.Now), v.Answer == Waiting || revoked && v.Answer == Permitted
+		*stability, *waits = stabilityOf(*stability, m.Proposal, a.Snapshot.Now), v.Answer == Waiting
 	}
 	if v.Answer == Waiting || v.Answer == Failed || revoked && v.Answer != Permitted {
 		a.requeueAsFor(alone, v, due)
@@ -218,14 +218,14 @@ func (a *planner) holdsPermitForced() bool {
 	return len(a.heldBy) > 0 && (a.Outcome == Held || a.Outcome == Expired)
 }
 
-// maxRecordWait is how long a revoked cluster stays at most because the record of the rest without
-// it is refused.
+// maxRecordWait is for how long the record of the rest is tried before revoked clusters leave
+// without it.
 const maxRecordWait = time.Minute
 
 // withoutRecords returns what must not wait for a record that cannot be written: pages are
 // restored, and forced removals of a change in steps are made. A change with a record keeps its
-// revision, and its approval, until that is written. The rest of one loses its approval when a
-// revoked cluster leaves without the record of the rest, so that is tried for maxRecordWait.
+// revision, and its approval, until that is written. The rest of one loses its approval when
+// revoked clusters leave without its record, so that is tried for maxRecordWait.
 func (a *planner) withoutRecords() *framework.Proposal {
 	last := a.Snapshot.Subject.Last
 	switch {
@@ -238,7 +238,7 @@ func (a *planner) withoutRecords() *framework.Proposal {
 	if a.Outcome == Progressing && a.Record() == nil {
 		forced = changes.Both(a.Change.Removed, a.forcedRemovals())
 		onlyRevoked := len(forced) == len(changes.Both(a.Change.Removed, revokedClusters(a.Snapshot)))
-		if a.Change.predecessor != nil && onlyRevoked && a.Snapshot.Now.Before(a.Timers.Revoked.RemovingSince.Add(maxRecordWait)) {
+		if since := a.Timers.RefusedSince; a.Change.predecessor != nil && onlyRevoked && (since.IsZero() || a.Snapshot.Now.Before(since.Add(maxRecordWait))) {
 			forced = nil // Under its record, the rest goes on.
 		}
 	}

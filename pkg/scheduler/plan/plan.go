@@ -128,8 +128,7 @@ type planner struct {
 	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits
 	// or decides nothing.
 	keepsReserved bool
-	// forcedWait and revokedWait are true if clusters that would leave beside the rest must wait:
-	// for a Permit plugin or, if they are revoked, for the record of the rest.
+	// forcedWait and revokedWait are true if clusters that would leave beside the rest must wait.
 	forcedWait, revokedWait bool
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool

@@ -49,8 +49,9 @@ func (s *selector) matches(content map[string]any) bool {
 		return false
 	}
 	o := unstructured.Unstructured{Object: content}
-	return (s.namespace == "" || o.GetNamespace() == s.namespace) && s.labels.Matches(labels.Set(o.GetLabels())) &&
-		s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
+	return (s.namespace == "" || o.GetNamespace() == s.namespace) &&
+		(s.fields.Empty() || s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})) &&
+		(s.labels.Empty() || s.labels.Matches(labels.Set(o.GetLabels())))
 }
 
 // shown returns an object as a client sees it, in the version of its request.
