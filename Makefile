@@ -158,8 +158,8 @@ load: build $(TEST_HUB) ## Measure Berth on a real API server against a plain cl
 chaos: build $(TEST_HUB) bin/tools/gotestsum ## Break replicas, hub, requests and leases on a real API server for some minutes, and soak for BERTH_SOAK=30m
 	@BERTH_CHAOS=long $(GOTESTSUM) -- -count 1 -timeout $(if $(BERTH_SOAK),150m,15m) ./test/integration/chaos
 
-world: ## Run the controller in SEEDS simulated worlds of HOURS hours, from SEED on; a broken law prints the shortest story
-	@go test ./test/world -run TestWorld -v -count=1 -timeout 0 -world.seed=$(or $(SEED),1) -world.seeds=$(or $(SEEDS),$(if $(SEED),1,100)) -world.hours=$(or $(HOURS),1)
+world: ## Run the controller in SEEDS simulated worlds of HOURS hours, with pauses CALM times as long, from SEED on; a broken law prints the shortest story
+	@go test ./test/world -run TestWorld -v -count=1 -timeout 0 -world.seed=$(or $(SEED),1) -world.seeds=$(or $(SEEDS),$(if $(SEED),1,100)) -world.hours=$(or $(HOURS),1) -world.calm=$(or $(CALM),1)
 
 fuzz: ## Fuzz every fuzz target for a few seconds (FUZZTIME)
 	@log="$$(mktemp)"; trap 'rm -f "$$log"' EXIT; { git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' || echo "no fuzz targets" >&2; } \

@@ -32,6 +32,7 @@ var (
 	first = flag.Uint64("world.seed", 1, "the first seed")
 	seeds = flag.Int("world.seeds", 200, "how many seeds")
 	hours = flag.Float64("world.hours", 1, "simulated hours of each seed")
+	calm  = flag.Int("world.calm", 1, "by how much the pauses between steps, and so the hours, are longer")
 	parts = flag.Int("world.parts", 1, "in how many processes the worlds run")
 	part  = flag.Int("world.part", 0, "the worlds that run in this process, from 0")
 	turns = flag.Bool("world.trace", false, "print each turn of the first seed")
@@ -125,7 +126,7 @@ func TestWorld(t *testing.T) {
 	processes := min(runtime.NumCPU(), *seeds)
 	for i := range processes {
 		args := []string{"-test.run=^TestWorld$", fmt.Sprint("-test.v=", testing.Verbose()), fmt.Sprint("-world.seed=", *first), fmt.Sprint("-world.seeds=", *seeds),
-			fmt.Sprint("-world.hours=", *hours), fmt.Sprint("-world.trace=", *turns), fmt.Sprint("-world.parts=", processes), fmt.Sprint("-world.part=", i)}
+			fmt.Sprint("-world.hours=", *hours), fmt.Sprint("-world.calm=", *calm), fmt.Sprint("-world.trace=", *turns), fmt.Sprint("-world.parts=", processes), fmt.Sprint("-world.part=", i)}
 		all.Go(func() {
 			out, err := runSteady(t.Context(), args...)
 			mu.Lock()

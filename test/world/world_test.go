@@ -313,7 +313,7 @@ func run(t *testing.T, seed uint64, script []step) (h history) {
 		time.Sleep(time.Millisecond) // Timers of the same instant fire in any order.
 		w.start(ctx, "two")
 		for _, s := range script {
-			time.Sleep(s.after)
+			time.Sleep(s.after * time.Duration(*calm))
 			if w.overruns() {
 				break
 			}

@@ -134,12 +134,9 @@ func (s *Server) at(r *resource, revision int64) map[string]map[string]any {
 	for name, object := range r.objects {
 		objects[name] = object.content
 	}
-	for _, e := range slices.Backward(s.log) {
+	for _, e := range slices.Backward(r.log) {
 		if e.revision <= revision {
 			break
-		}
-		if e.resource != r {
-			continue
 		}
 		o := unstructured.Unstructured{Object: e.object}
 		if objects[key(o.GetNamespace(), o.GetName())] = e.older; e.older == nil {
@@ -188,8 +185,8 @@ func (s *Server) watch(q *request) (any, error) {
 		w.sendError(&status)
 		return w.out, nil
 	default:
-		for _, e := range s.log {
-			if e.revision > from && e.resource == q.resource {
+		for _, e := range q.resource.log {
+			if e.revision > from {
 				w.sendWrite(&e)
 			}
 		}
@@ -273,7 +270,7 @@ type Write struct {
 
 // publish logs a write and sends it to the watches.
 func (s *Server) publish(e event) {
-	s.log = append(s.log, e)
+	e.resource.log = append(e.resource.log, e)
 	if s.OnWrite != nil {
 		s.OnWrite(&Write{Revision: e.revision, Kind: e.resource.kind, Type: e.kind, Object: e.object, Older: e.older, Writer: s.writer, Late: s.late})
 	}
@@ -289,7 +286,10 @@ func (s *Server) publish(e event) {
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log, s.forgotten = nil, s.revision
+	for _, r := range s.resources {
+		r.log = nil
+	}
+	s.forgotten = s.revision
 }
 
 // CloseWatches ends all open watches, in a schedule one after another.

@@ -40,6 +40,8 @@ type resource struct {
 	// version.
 	builtIn bool
 	objects map[string]*stored
+	// log has the writes since the revision that the server forgot, oldest first.
+	log []event
 }
 
 // version is a served version of a kind. Custom resources have a schema.

@@ -25,9 +25,7 @@ type Server struct {
 	// revision is the resource version of the last write; created counts the objects that were
 	// created.
 	revision, created int64
-	// log has the writes since the revision forgotten, oldest first. A watch that begins before
-	// gets 410.
-	log       []event
+	// A watch that begins before the revision forgotten gets 410.
 	forgotten int64
 	watches   []*watch
 	// writer is the client of the present request, late whether it has not waited for the answer.
