@@ -206,26 +206,24 @@ func (m *Memory) publishStep(subject *framework.Subject, step *framework.Proposa
 	r.measureFrom(step.Added, now)
 }
 
-// setRefused stores whether the records could not be written that must come first. Revoked clusters
-// that would leave have stayed then, so what was measured of their removal still counts.
+// setRefused stores whether the records could not be written that must come first.
 func (m *Memory) setRefused(snapshot *framework.Snapshot, refused bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	timers, before := &m.entry(snapshot.Subject.Key()).timers, &snapshot.Timers
-	if !refused {
-		timers.RefusedSince = time.Time{}
-		return
+	since := time.Time{}
+	if refused {
+		since = cmp.Or(snapshot.Timers.RefusedSince, snapshot.Now)
 	}
-	timers.RefusedSince = cmp.Or(before.RefusedSince, snapshot.Now)
-	timers.Revoked = cmp.Or(timers.Revoked, before.Revoked)
+	m.entry(snapshot.Subject.Key()).timers.RefusedSince = since
 }
 
-// measureAgain has the next attempt begin to measure the readiness of all clusters again, because
-// none sees what happens until then.
+// measureAgain has the next attempt begin to measure again how long all clusters have been ready,
+// and records refused, because none sees what happens until then.
 func (m *Memory) measureAgain(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.placements[key]; r != nil {
+		r.timers.RefusedSince = time.Time{}
 		r.measureFrom(slices.Collect(maps.Keys(r.timers.ReadySince)), time.Time{})
 	}
 }

@@ -326,8 +326,8 @@ func (w *world) checkRestored(damaged map[string]map[string]bool) {
 	}
 }
 
-// maxAttempts are the most attempts between two steps of a script.
-const maxAttempts = 2_000
+// maxAttempts are the most attempts in a minute, for five minutes or longer.
+const maxAttempts = 400
 
 // overruns reports whether attempts run without end (law 10). It looks every five minutes.
 func (w *world) overruns() bool {
@@ -336,7 +336,7 @@ func (w *world) overruns() bool {
 		return false
 	}
 	w.attempts, w.at = testhub.Metric(testhub.AttemptsMetric), time.Now()
-	if n := w.attempts - before; !at.IsZero() && n > maxAttempts {
+	if n := w.attempts - before; !at.IsZero() && n > maxAttempts*time.Since(at).Minutes() {
 		w.laws.breaks("law 10: %v attempts in %s", n, time.Since(at))
 		return true
 	}

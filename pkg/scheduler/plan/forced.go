@@ -140,7 +140,7 @@ func (a *planner) permitBeside(ctx context.Context, removed []string, revoked bo
 	a.Panics = alone.Panics
 	if revoked || v.Answer == Waiting && len(removed) == len(a.forcedRemovals()) {
 		// Of others, removeForced measures the removal of all.
-		*stability, *waits = stabilityOf(*stability, m.Proposal, a.Snapshot.Now), v.Answer == Waiting
+		*stability, *waits = stabilityOf(*stability, m.Proposal, a.Snapshot.Now), v.Answer == Waiting || revoked && v.Answer == Permitted
 	}
 	if v.Answer == Waiting || v.Answer == Failed || revoked && v.Answer != Permitted {
 		a.requeueAsFor(alone, v, due)

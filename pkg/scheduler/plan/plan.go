@@ -128,7 +128,8 @@ type planner struct {
 	// keepsReserved is true if what earlier attempts reserved stays, although this one fails, waits
 	// or decides nothing.
 	keepsReserved bool
-	// forcedWait and revokedWait are true if clusters that would leave beside the rest must wait.
+	// forcedWait and revokedWait are true if clusters that would leave beside the rest must wait,
+	// revokedWait also if they leave now: the record of the rest may be refused.
 	forcedWait, revokedWait bool
 	// unreserveFailed is true if Unreserve of a plugin panicked.
 	unreserveFailed bool
