@@ -65,29 +65,29 @@ func newSegment(dir, name string) (*segmentWriter, error) {
 		return nil, err
 	}
 	s := &segmentWriter{path: path, file: file, used: usage{}, waiting: usage{}, flushed: true}
-	if s.zip, err = newEncoder(s); err != nil {
+	if s.zip, err = newCompressor(s); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	s.text = bufio.NewWriterSize(s.zip, 64<<10)
 	return s, nil
 }
 
-// encoders are those of segments that ended. Each has several MB of memory, and while the disk is
-// full, a segment begins every retryInterval.
-var encoders sync.Pool
+// compressors are those of segments that ended. Each has several MB of memory, and while the disk
+// is full, a segment begins every retryInterval.
+var compressors sync.Pool
 
-func newEncoder(w io.Writer) (*zstd.Encoder, error) {
-	if used, ok := encoders.Get().(*zstd.Encoder); ok {
+func newCompressor(w io.Writer) (*zstd.Encoder, error) {
+	if used, ok := compressors.Get().(*zstd.Encoder); ok {
 		used.Reset(w)
 		return used, nil
 	}
 	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
 }
 
-// releaseEncoder gives the memory of the compression to other segments.
-func (s *segmentWriter) releaseEncoder() {
+// releaseCompressor gives the memory of the compression to other segments.
+func (s *segmentWriter) releaseCompressor() {
 	s.zip.Reset(nil)
-	encoders.Put(s.zip)
+	compressors.Put(s.zip)
 }
 
 // Write writes what was compressed. Only the compression calls it.
@@ -161,13 +161,13 @@ func (s *segmentWriter) close() error {
 	if err == nil {
 		_, err = s.file.Write(s.used.frame())
 	}
-	s.releaseEncoder()
+	s.releaseCompressor()
 	return errors.Join(err, s.file.Sync(), s.file.Close())
 }
 
 // abandon closes the file after an error.
 func (s *segmentWriter) abandon() {
-	s.releaseEncoder()
+	s.releaseCompressor()
 	_ = s.file.Close()
 }
 
