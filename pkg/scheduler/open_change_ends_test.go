@@ -338,6 +338,22 @@ func TestRevokedBesideWithSettle(t *testing.T) {
 	}
 }
 
+// settling returns a desk with a change in progress, where BlastRadius lets removals wait until
+// they have stayed the same for a time.
+func settling(t *testing.T, settle string) *desk {
+	t.Helper()
+	d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "` + settle + `"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.MinReadySeconds = 600
+	})
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y", "z")
+	for range 5 {
+		d.attempt()
+		d.later(31)
+	}
+	return d
+}
+
 // TestDeletedBesideWithSettle: the rest of a change goes on beside the removal of a deleted
 // cluster, also if BlastRadius lets removals wait until they have stayed the same. If the record of
 // the rest is refused, the cluster leaves all the same.
@@ -345,15 +361,7 @@ func TestDeletedBesideWithSettle(t *testing.T) {
 	for _, settle := range []string{"0s", "30s"} {
 		for _, refused := range []bool{false, true} {
 			t.Run(fmt.Sprint(settle, ", refused ", refused), func(t *testing.T) {
-				d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "` + settle + `"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
-					spec.MinReadySeconds = 600
-				})
-				d.tier("silver", "a", "b")
-				d.tier("gold", "x", "y", "z")
-				for range 5 {
-					d.attempt()
-					d.later(31)
-				}
+				d := settling(t, settle)
 				if refused {
 					d.refuseRecords = func(record *berthv1alpha1.PlacementChange) error {
 						if record.ResourceVersion != "" {

@@ -44,15 +44,7 @@ func TestRefusedRecordOfTheRest(t *testing.T) {
 // same.
 func TestRecordOfTheRestStaysRefused(t *testing.T) {
 	for _, settle := range []string{"0s", "30s"} {
-		d := governedWith(t, map[string]string{"BlastRadius": `{"fleetMaxRemoved": 10, "window": "1h", "settle": "` + settle + `"}`}, func(spec *berthv1alpha1.DisruptionPolicySpec) {
-			spec.MinReadySeconds = 600
-		})
-		d.tier("silver", "a", "b")
-		d.tier("gold", "x", "y", "z")
-		for range 5 {
-			d.attempt()
-			d.later(31)
-		}
+		d := settling(t, settle)
 		d.leaveSet("c")
 		d.refuseRecords = func(record *berthv1alpha1.PlacementChange) error {
 			if record.ResourceVersion != "" {
@@ -67,6 +59,27 @@ func TestRecordOfTheRestStaysRefused(t *testing.T) {
 		if got := d.published(); slices.Contains(strings.Fields(got), "c") {
 			t.Errorf("settle %s: the revoked cluster is published: %s", settle, got)
 		}
+	}
+}
+
+// TestRefusedBeforeDisabled: that a record was refused before a Placement was disabled does not
+// count when it is decided again.
+func TestRefusedBeforeDisabled(t *testing.T) {
+	d := approvedInProgress(t, nothing)
+	d.leaveSet("c")
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+	d.tryAndReport()
+	d.edit(func(pl *v1alpha1.Placement) {
+		pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+	})
+	d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot)
+	d.later(120)
+	d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = nil })
+	d.tryAndReport()
+	d.refuseRecords = nil
+	d.attemptUntilStable()
+	if got := d.newest(); got == nil || got.Status.Phase != berthv1alpha1.PhaseProgressing {
+		t.Errorf("the approved change does not go on: %s; change 2 is %s", d.whole(), d.phase("2"))
 	}
 }
 
