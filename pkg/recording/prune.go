@@ -353,9 +353,12 @@ func (s *segmentWriter) writeReduced(e *Entry, before map[objectKey][]byte) erro
 
 // removeTemporary removes what crashes left of rewritten segments.
 func removeTemporary(dir string) {
-	entries, err := os.ReadDir(dir)
+	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
-		if info, failure := entry.Info(); err == nil && failure == nil && strings.HasPrefix(entry.Name(), rewritten) && time.Since(info.ModTime()) > time.Hour {
+		if !strings.HasPrefix(entry.Name(), rewritten) {
+			continue
+		}
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > time.Hour {
 			_ = os.Remove(filepath.Join(dir, entry.Name()))
 		}
 	}

@@ -251,7 +251,11 @@ func (r *Recorder) Run(ctx context.Context) {
 				timer.Reset(flushInterval)
 			}
 		case <-timer.C:
-			r.measure(r.tick)
+			if rests && r.segment != nil {
+				r.tick() // It writes nothing.
+			} else {
+				r.measure(r.tick)
+			}
 			if rests = r.rests(); rests {
 				timer.Reset(retryInterval)
 			} else {
@@ -261,11 +265,11 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// rests reports whether nothing is to be flushed and nothing failed.
+// rests reports whether nothing is to be flushed, or nothing can be written.
 func (r *Recorder) rests() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.stopped && r.segment != nil && r.segment.flushed
+	return r.stopped || r.segment != nil && r.segment.flushed
 }
 
 // maxBatch is how many entries are written at once, so that flushes are not delayed.

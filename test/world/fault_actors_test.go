@@ -55,7 +55,7 @@ func freezeDeed(a *actor) {
 	a.schedule.FreezeAtWrite(name, lasts, func() {
 		a.faults["freeze"]++
 		a.frozen[name] = time.Now().Add(lasts)
-		a.end(a.frozen[name].Add(lease.Duration))
+		a.end(a.frozen[name].Add(lease().Duration))
 		a.say("replica %s is frozen", name)
 	})
 }

@@ -156,8 +156,13 @@ const longestLate = 20 * time.Second
 const host = "http://world.invalid"
 
 // lease makes renewals rare: they would be most of what happens. No time is a multiple of another,
-// because timers of the same instant fire in any order.
-var lease = controllers.LeaseTimes{Duration: time.Minute, RenewDeadline: 23 * time.Second, RetryPeriod: 7 * time.Second}
+// because timers of the same instant fire in any order. A replica starts within startTime.
+func lease() controllers.LeaseTimes {
+	if *calm > 1 {
+		return controllers.LeaseTimes{Duration: 110 * time.Second, RenewDeadline: 41 * time.Second, RetryPeriod: 19 * time.Second}
+	}
+	return controllers.LeaseTimes{Duration: time.Minute, RenewDeadline: 23 * time.Second, RetryPeriod: 7 * time.Second}
+}
 
 // replica is a process of the controller, which is started again when it ends.
 type replica struct {
@@ -243,7 +248,7 @@ func (r *replica) run(ctx context.Context) {
 	defer close(ended)
 	mgr, err := controllers.NewManager(process, &rest.Config{Host: host, Transport: r.transport, QPS: -1}, controllers.Options{
 		MetricsAddress: "0", HealthAddress: "0", PprofAddress: "0", Housekeeping: []string{"*"}, Log: logr.Discard(),
-		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease, Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now, Config: r.config, Plugins: gates,
+		LeaderElection: true, LeaderElectionNamespace: "berth", Lease: lease(), Workers: 64, LoopWorkers: 64, QueueConfig: r.queues, Now: r.now, Config: r.config, Plugins: gates,
 		Informers: (&turnsOfHandlers{first: r.number}).informer,
 		Recording: recording.Options{Dir: recordingDir},
 	})
