@@ -179,6 +179,17 @@ func (l *laws) checkAdopted() {
 	}
 }
 
+// checkAdoptedOnce: what other writers published while scheduling was disabled gets one record,
+// also if a request is lost.
+func (l *laws) checkAdoptedOnce(record *berthv1alpha1.PlacementChange) {
+	for _, before := range l.records {
+		a, b := &before.Spec, &record.Spec
+		if b.Cause == changes.CauseDisabled && a.Cause == b.Cause && a.Placement == b.Placement && a.Revision == b.Revision-1 && a.From == b.From && a.To == b.To {
+			l.breaks("%s is the same change as %s, which other writers made", record.Name, before.Name)
+		}
+	}
+}
+
 // checkHeld: while a change waits for approval, the Placement is not satisfied.
 func (w *world) checkHeld(ctx context.Context) {
 	policy := disruptionPolicy()

@@ -479,6 +479,7 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 	}
 	if older := l.records[record.UID]; older == nil {
 		l.checkForced(w, record)
+		l.checkAdoptedOnce(record)
 	} else {
 		was, is := older.Status.Phase, record.Status.Phase
 		if was == berthv1alpha1.PhasePublished && is != was || was == berthv1alpha1.PhaseSuperseded && is != was {
