@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -184,7 +185,8 @@ func (l *laws) checkAdopted() {
 func (l *laws) checkAdoptedOnce(record *berthv1alpha1.PlacementChange) {
 	for _, before := range l.records {
 		a, b := &before.Spec, &record.Spec
-		if b.Cause == changes.CauseDisabled && a.Cause == b.Cause && a.Placement == b.Placement && a.Revision == b.Revision-1 && a.From == b.From && a.To == b.To {
+		same := equality.Semantic.DeepEqual(before.OwnerReferences, record.OwnerReferences) && a.Cause == b.Cause && a.From == b.From && a.To == b.To
+		if same && b.Cause == changes.CauseDisabled && a.Revision == b.Revision-1 {
 			l.breaks("%s is the same change as %s, which other writers made", record.Name, before.Name)
 		}
 	}

@@ -511,6 +511,9 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 // objects would be.
 func (w *world) rest(ctx context.Context) {
 	w.endAccidents()
+	if *calm > 1 {
+		time.Sleep(startTime) // With its longer lease, a leader may have to be elected yet.
+	}
 	if !w.laws.bound {
 		w.create(ctx, fixture.Binding("team", "s1"))
 		w.say("set s1 is bound")
