@@ -264,7 +264,8 @@ func (inv *Inventory) removePage(p *page, e *event) {
 }
 
 // Published returns the queue annotation that Berth published last since the start, empty if none,
-// and how many clusters it published last. kept are fewer if a change in progress ends with fewer.
+// and how many clusters it published last. kept are fewer if the change that published them ends
+// with fewer.
 func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -276,7 +277,7 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int
 		return "", 0, 0
 	}
 	listed := p.claim.listed
-	kept = listed.Len()
+	kept = max(0, listed.Len()-p.last.Extra)
 	if p.claim.progressing {
 		kept = min(kept, listed.Clone().Or(p.claim.target).Without(p.claim.leaving).Len())
 	}

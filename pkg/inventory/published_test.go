@@ -96,6 +96,17 @@ func TestPublishedWhileProgressing(t *testing.T) {
 	}
 }
 
+// TestPublishedInPart: a Placement keeps no more clusters than the change leads to of which a part
+// was published.
+func TestPublishedInPart(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Placement("n", "plain").Obj())
+	inv.SetPublished(inv.Subject(plainKey), &framework.Published{Names: []string{"a", "b", "x"}, Extra: 1})
+	if _, clusters, kept := inv.Published(plainKey); clusters != 3 || kept != 2 {
+		t.Errorf("%d clusters are published and %d kept, want 3 and 2", clusters, kept)
+	}
+}
+
 // TestPublishedDamaged: what was published counts, also while other writers have damaged the pages,
 // and after a restart as the records say.
 func TestPublishedDamaged(t *testing.T) {

@@ -174,7 +174,7 @@ func restOfMetadata(object client.Object) metav1.ObjectMeta {
 // publishedOf describes a published decision, relative to the one before it if there was one.
 func publishedOf(before, now *framework.Published) *Published {
 	p := &Published{
-		Pages: now.Pages, Generation: now.Generation, Profile: now.Profile, ScoresAt: now.ScoresAt, Revision: now.Revision, RecordDue: now.RecordDue, Queue: now.Queue, Restored: now.FromPages, SinceStart: now.SinceStart,
+		Pages: now.Pages, Generation: now.Generation, Profile: now.Profile, ScoresAt: now.ScoresAt, Revision: now.Revision, RecordDue: now.RecordDue, Queue: now.Queue, Extra: now.Extra, Restored: now.FromPages, SinceStart: now.SinceStart,
 		Changes: before != nil,
 	}
 	if before == nil {
@@ -203,7 +203,7 @@ func publishedOf(before, now *framework.Published) *Published {
 // apply returns the published decision that p describes.
 func (p *Published) apply(before *framework.Published) *framework.Published {
 	now := &framework.Published{
-		Pages: p.Pages, Generation: p.Generation, Profile: p.Profile, ScoresAt: p.ScoresAt, Revision: p.Revision, RecordDue: p.RecordDue, Queue: p.Queue, FromPages: p.Restored, SinceStart: p.SinceStart,
+		Pages: p.Pages, Generation: p.Generation, Profile: p.Profile, ScoresAt: p.ScoresAt, Revision: p.Revision, RecordDue: p.RecordDue, Queue: p.Queue, Extra: p.Extra, FromPages: p.Restored, SinceStart: p.SinceStart,
 	}
 	if !p.Changes || before == nil {
 		before = &framework.Published{}

@@ -127,6 +127,7 @@ type Published struct {
 	Revision   int64             `json:"revision,omitempty"`
 	RecordDue  bool              `json:"recordDue,omitempty"`
 	Queue      string            `json:"queue,omitempty"`
+	Extra      int               `json:"extra,omitempty"`
 	Restored   bool              `json:"restored,omitempty"`
 	SinceStart bool              `json:"sinceStart,omitempty"`
 }

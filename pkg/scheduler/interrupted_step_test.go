@@ -155,6 +155,9 @@ func checkInterrupted(t *testing.T, name string, d *desk, before string, come []
 	if !slices.Equal(last.Names, listed) || last.Damaged(subject) {
 		t.Errorf("%s: published are %d clusters, on the pages %d; damaged: %t", name, len(last.Names), len(listed), last.Damaged(subject))
 	}
+	if want := max(0, len(last.Names)-247-len(come)); last.Digest != before && last.Extra != want {
+		t.Errorf("%s: of %d clusters %d are more than the change leads to, want %d", name, len(last.Names), last.Extra, want)
+	}
 	if published := records.Newest(berthv1alpha1.PhasePublished); last.Digest != before && records.Newest(berthv1alpha1.PhaseProgressing) == nil &&
 		(published == nil || published.Spec.To != last.Digest) && records.Newest(berthv1alpha1.PhaseSuperseded) == nil {
 		t.Errorf("%s: no record leads to what is published", name)
@@ -172,8 +175,8 @@ func checkInterrupted(t *testing.T, name string, d *desk, before string, come []
 	if open := changes.History(subject.Records).Open(); open != nil {
 		t.Errorf("%s: record %s stays %s", name, open.Name, open.Status.Phase)
 	}
-	if subject.Edited() {
-		t.Errorf("%s: the edit is not published", name)
+	if subject.Edited() || subject.Last.Extra != 0 {
+		t.Errorf("%s: the edit is published: %t; more clusters than the change leads to: %d", name, !subject.Edited(), subject.Last.Extra)
 	}
 }
 

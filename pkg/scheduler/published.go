@@ -29,6 +29,7 @@ func (a *Attempt) published() *framework.Published {
 	if q := a.Snapshot.Queue; q != nil && q.Annotation != "" {
 		next.Queue = q.Annotation
 	}
+	next.Extra = max(0, len(p.Clusters)-a.leadsTo(before))
 	if a.ScoresWritten() {
 		next.ScoresAt = a.Snapshot.Now
 	}
@@ -53,6 +54,17 @@ func (a *Attempt) published() *framework.Published {
 	return next
 }
 
+// leadsTo returns how many clusters are published when the change is complete.
+func (a *Attempt) leadsTo(before *framework.Published) int {
+	switch a.Publication() {
+	case plan.Whole:
+		return len(a.Step.Clusters)
+	case plan.Partial:
+		return len(a.Change.Clusters)
+	}
+	return max(len(before.Names), len(a.Step.Clusters)) - before.Extra
+}
+
 // hashes returns the hashes of pages. Of those that were not written it takes the known ones.
 func hashes(pages map[string]*v1alpha1.PlacementDecision, written map[string]bool, known map[string]uint64) map[string]uint64 {
 	all := make(map[string]uint64, len(pages))
@@ -70,7 +82,7 @@ func hashes(pages map[string]*v1alpha1.PlacementDecision, written map[string]boo
 func (a *Attempt) keepsPublished(before *framework.Published) bool {
 	pl := a.Snapshot.Subject.Placement
 	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest && len(before.Pages) == len(a.Snapshot.Subject.OwnPages()) &&
-		(a.Publication() != plan.Whole || before.Generation == pl.Generation && before.Profile == decide.ProfileName(pl))
+		(a.Publication() != plan.Whole || before.Extra == 0 && before.Generation == pl.Generation && before.Profile == decide.ProfileName(pl))
 }
 
 // pagesAfter returns the pages after the step's writes, by name, and the names of written pages.

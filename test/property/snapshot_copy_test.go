@@ -126,7 +126,7 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"Value Known":               reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err": reflect.TypeFor[framework.ClusterSet](),
 		"Placement Pages LastClusters Entries Last SpecBefore Edits Records DisruptionPolicies MorePolicies Windows ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle CapacityRequest Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision RecordDue Queue FromPages SinceStart":                                                                                                                  reflect.TypeFor[framework.Published](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision RecordDue Queue Extra FromPages SinceStart":                                                                                                            reflect.TypeFor[framework.Published](),
 		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                                                             reflect.TypeFor[framework.QueueAdmission](),
 		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Unchanged LastStep RefusedSince Unrecorded UnrecordedAt DecidedGeneration DecidedProfile DecidedSince":                                    reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
