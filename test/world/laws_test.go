@@ -512,7 +512,7 @@ func (l *laws) onRecord(w *server.Write, record *berthv1alpha1.PlacementChange) 
 func (w *world) rest(ctx context.Context) {
 	w.endAccidents()
 	if *calm > 1 {
-		time.Sleep(startTime) // With its longer lease, a leader may have to be elected yet.
+		time.Sleep(startTime) // With rarer tries to get the lease, there may be no leader yet.
 	}
 	if !w.laws.bound {
 		w.create(ctx, fixture.Binding("team", "s1"))

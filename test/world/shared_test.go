@@ -217,7 +217,7 @@ func (l *laws) checkQuotas(longest time.Duration) {
 	if s.queues == nil {
 		return
 	}
-	changed := time.Since(s.queuesSince) < settled || time.Since(s.pagesSince) < settled
+	changed := time.Since(s.queuesSince) < settled || time.Since(s.pagesSince) < settled || len(l.damaged) > 0
 	for _, queue := range s.queues.Root().Children {
 		all, staying, published := l.usedOf(queue.Name)
 		had := s.used[queue.Name]

@@ -156,12 +156,13 @@ const longestLate = 20 * time.Second
 const host = "http://world.invalid"
 
 // lease makes renewals rare: they would be most of what happens. No time is a multiple of another,
-// because timers of the same instant fire in any order. A replica starts within startTime.
+// because timers of the same instant fire in any order.
 func lease() controllers.LeaseTimes {
+	times := controllers.LeaseTimes{Duration: time.Minute, RenewDeadline: 23 * time.Second, RetryPeriod: 7 * time.Second}
 	if *calm > 1 {
-		return controllers.LeaseTimes{Duration: 110 * time.Second, RenewDeadline: 41 * time.Second, RetryPeriod: 19 * time.Second}
+		times.RetryPeriod = 13 * time.Second
 	}
-	return controllers.LeaseTimes{Duration: time.Minute, RenewDeadline: 23 * time.Second, RetryPeriod: 7 * time.Second}
+	return times
 }
 
 // replica is a process of the controller, which is started again when it ends.
