@@ -54,13 +54,14 @@ func (a *Attempt) published() *framework.Published {
 	return next
 }
 
-// leadsTo returns how many clusters are published when the change is complete.
+// leadsTo returns how many clusters the change leads to, or how many were there before it, if more.
 func (a *Attempt) leadsTo(before *framework.Published) int {
 	switch a.Publication() {
 	case plan.Whole:
 		return len(a.Step.Clusters)
 	case plan.Partial:
-		return len(a.Change.Clusters)
+		// What leaves in the end has not lost its place yet.
+		return max(len(a.Change.Clusters), len(before.Names)-before.Extra)
 	}
 	return max(len(before.Names), len(a.Step.Clusters)) - before.Extra
 }

@@ -114,8 +114,8 @@ type Published struct {
 	// Queue is the queue annotation that this process published last, not what other writers left
 	// on the pages; empty if it has published none.
 	Queue string
-	// Extra is how many clusters more it has than the change leads to that published it: a change
-	// in steps, or one of which a write failed, adds clusters before others leave.
+	// Extra is how many clusters more it has than before its change and than that leads to: a
+	// change in steps, or one of which a write failed, adds clusters before others leave.
 	Extra int
 	// FromPages is true while the decision is read from pages and records, after a restart. It may
 	// differ from the decision that was published.
