@@ -251,11 +251,7 @@ func (r *Recorder) Run(ctx context.Context) {
 				timer.Reset(flushInterval)
 			}
 		case <-timer.C:
-			if rests && r.segment != nil {
-				r.tick() // It writes nothing.
-			} else {
-				r.measure(r.tick)
-			}
+			r.measure(r.tick)
 			if rests = r.rests(); rests {
 				timer.Reset(retryInterval)
 			} else {
