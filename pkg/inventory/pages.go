@@ -264,8 +264,8 @@ func (inv *Inventory) removePage(p *page, e *event) {
 }
 
 // Published returns the queue annotation that Berth published last since the start, empty if none,
-// and how many clusters it published last. kept are fewer if the change that published them ends
-// with fewer.
+// and how many clusters it published last. kept is how many of them a lowered quota lets it keep:
+// fewer if a change in progress ends with fewer, or some are Extra.
 func (inv *Inventory) Published(placement Key) (queue string, clusters, kept int) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()

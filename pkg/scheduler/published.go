@@ -29,7 +29,7 @@ func (a *Attempt) published() *framework.Published {
 	if q := a.Snapshot.Queue; q != nil && q.Annotation != "" {
 		next.Queue = q.Annotation
 	}
-	next.Extra = max(0, len(p.Clusters)-a.leadsTo(before))
+	next.Extra = max(0, len(p.Clusters)-a.keeps(before))
 	if a.ScoresWritten() {
 		next.ScoresAt = a.Snapshot.Now
 	}
@@ -54,8 +54,9 @@ func (a *Attempt) published() *framework.Published {
 	return next
 }
 
-// leadsTo returns how many clusters the change leads to, or how many were there before it, if more.
-func (a *Attempt) leadsTo(before *framework.Published) int {
+// keeps returns how many of the clusters a lowered quota lets the Placement keep: as many as before
+// the change, or as that leads to, whichever are more.
+func (a *Attempt) keeps(before *framework.Published) int {
 	switch a.Publication() {
 	case plan.Whole:
 		return len(a.Step.Clusters)
