@@ -12,8 +12,9 @@ import (
 // Limits of one request. Every client that reaches the port can send one, unless client
 // certificates are verified.
 const (
-	// maxBody bounds a request, in bytes.
-	maxBody = 1 << 20
+	// maxBody bounds a request, in bytes. It has the object before and after an update, with its
+	// status; etcd stores at most 1.5 MiB of each.
+	maxBody = 4 << 20
 	// maxBodyTime is how long the sender may take for the body; it is the timeout of the webhooks.
 	maxBodyTime = 5 * time.Second
 	// maxChecks is how many checks of queue configurations may be read or wait at once.

@@ -48,7 +48,7 @@ func post(handler http.Handler, path, body string) *httptest.ResponseRecorder {
 
 func TestBodiesAreBounded(t *testing.T) {
 	for _, path := range []string{stampPath, verifyPath, queuesPath} {
-		for bytes, want := range map[int]int{1 << 20: http.StatusOK, 1<<20 + 1: http.StatusRequestEntityTooLarge, 7 << 20: http.StatusRequestEntityTooLarge} {
+		for bytes, want := range map[int]int{4 << 20: http.StatusOK, 4<<20 + 1: http.StatusRequestEntityTooLarge, 7 << 20: http.StatusRequestEntityTooLarge} {
 			handler := serve(t, func([]byte) ([]string, error) { return nil, nil })
 			if answer := post(handler, path, review(bytes)); answer.Code != want {
 				t.Errorf("%s with %d bytes: want %d, got %d: %.200s", path, bytes, want, answer.Code, answer.Body)

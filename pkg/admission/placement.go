@@ -59,10 +59,6 @@ func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) 
 // +kubebuilder:webhook:mutating=false,name=verify.placements.berth.dev,path=/verify-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create;update,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 // +kubebuilder:webhook:mutating=false,name=verify.placementexplanations.berth.dev,path=/verify-placement,groups=berth.dev,versions=*,resources=placementexplanations,verbs=create;update,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
-// maxPlacement bounds a Placement, in bytes of JSON, so that a request with a Placement before and
-// after an update is not too large.
-const maxPlacement = 448 << 10
-
 // verifier checks a Placement after all mutating webhooks, as it will be stored.
 type verifier struct{ placementReader }
 
@@ -74,9 +70,6 @@ func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest)
 	}
 	if asked == nil {
 		return webhook.Allowed("")
-	}
-	if size := len(request.Object.Raw); size > maxPlacement && size > len(request.OldObject.Raw) {
-		return webhook.Denied(fmt.Sprintf("the %s has %d bytes of JSON: at most %d are allowed", request.Kind.Kind, size, maxPlacement))
 	}
 	if decision := v.options.Access().Verify(*asked); !decision.Allowed {
 		return webhook.Denied(decision.Reason)

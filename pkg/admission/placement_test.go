@@ -122,8 +122,6 @@ func TestVerifier(t *testing.T) {
 		"queue of another's, page forged":     {operation: admissionv1.Update, object: annsInB, old: placed, wantDenied: "requested queue"},
 		"tag of another's":                    {operation: admissionv1.Update, object: annsTag, old: anns, wantDenied: `may not change tag team, which queue rules read, from "" to "web"`, wantAsked: true},
 		"tag of another's, hidden by a label": {operation: admissionv1.Update, object: annsWeb, old: annsTag},
-		"too large":                           {operation: admissionv1.Create, object: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`, wantDenied: "at most 458752"},
-		"too large already":                   {operation: admissionv1.Update, object: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`, old: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`},
 		"an old object unreadable":            {operation: admissionv1.Update, object: bare, old: `[]`, wantDenied: "as stored"},
 		"unreadable":                          {operation: admissionv1.Create, object: `{`, wantDenied: "reading the object"},
 		"a deletion":                          {operation: admissionv1.Delete, old: bare},

@@ -108,8 +108,8 @@ var _ = Describe("The admission handlers", func() {
 		Expect(response.StatusCode).To(Equal(http.StatusOK))
 	})
 
-	It("refuse a request of more than 1 MiB without decoding it", func(ctx SpecContext) {
-		response, err := send(ctx, "client", strings.Repeat("x", 1<<20+1))
+	It("refuse a request of more than 4 MiB without decoding it", func(ctx SpecContext) {
+		response, err := send(ctx, "client", strings.Repeat("x", 4<<20+1))
 		Expect(err).NotTo(HaveOccurred())
 		response.Body.Close()
 		Expect(response.StatusCode).To(Equal(http.StatusRequestEntityTooLarge))

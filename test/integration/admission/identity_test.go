@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -139,6 +141,21 @@ func describeVersion(version string) {
 			Expect(user.Update(ctx, current)).To(Succeed())
 		}
 		Expect(stored(ctx, object, version).GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
+	})
+
+	It("can edit and delete a Placement of as many groups as its status can have", func(ctx SpecContext) {
+		object := placement(version, "groups")
+		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
+		group := map[string]any{"decisionGroupIndex": int64(0), "decisionGroupName": strings.Repeat("g", 63), "decisions": []any{strings.Repeat("p", 63)}, "clustersCount": int64(1)}
+		object = stored(ctx, object, version)
+		Expect(unstructured.SetNestedSlice(object.Object, slices.Repeat([]any{group}, 7000), "status", "decisionGroups")).To(Succeed())
+		Expect(hub.Status().Update(ctx, object)).To(Succeed())
+		Expect(unstructured.SetNestedField(object.Object, int64(5), "spec", "numberOfClusters")).To(Succeed())
+		Expect(hub.As("ann", "dev").Update(ctx, annotated(object, annStamp))).To(Succeed())
+		object.SetFinalizers([]string{"example.com/stay"})
+		Expect(hub.As("ann", "dev").Update(ctx, object)).To(Succeed())
+		Expect(hub.Delete(ctx, object)).To(Succeed())
+		Expect(hub.As("ann", "dev").Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`)))).To(Succeed())
 	})
 
 	It("can apply the same manifest again without the stamp", func(ctx SpecContext) {
