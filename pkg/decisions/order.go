@@ -3,8 +3,10 @@ package decisions
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
@@ -18,8 +20,9 @@ type sequence struct {
 	toDelete []*draft // pages to be deleted
 	number   int      // of the last temporary page
 	writes   []Write
-	// finishing is true once all pages have their clusters.
-	finishing bool
+	// finishing is true once all pages have their clusters, marked once a page that stays has the
+	// revision, or if none of these has any.
+	finishing, marked bool
 }
 
 // removal is an entry that a page will lose.
@@ -33,6 +36,7 @@ const noID = -1
 // newSequence orders the writes in four steps: labels, additions, other changes, deletions.
 func newSequence(l *layout) *sequence {
 	s := &sequence{l: l, holders: l.seen, slots: slots{limit: 4*len(l.drafts) + 4, top: -1}}
+	s.marked = l.grouping.Revision == 0 || !slices.ContainsFunc(l.drafts, func(d *draft) bool { return d.targetGroup != nil && d.revision() != "" })
 	var adding []*draft
 	for _, d := range l.drafts {
 		s.slots.change(d.label, 1)
@@ -44,6 +48,7 @@ func newSequence(l *layout) *sequence {
 			continue
 		}
 		d.metadataCurrent = d.current != nil && l.finalPage(d).hasMetadata(l.placement) && (l.grouping.Edited == nil || !l.grouping.Edited(d.current))
+		s.marked = s.marked || d.revision() == strconv.FormatInt(l.grouping.Revision, 10)
 		d.toRemove = l.removals(d)
 		if len(d.added) > 0 || !d.visible {
 			adding = append(adding, d)
@@ -207,6 +212,7 @@ func (s *sequence) write(d *draft, in label, entries []v1alpha1.ClusterDecision,
 	s.slots.change(d.label, -1)
 	s.slots.change(in, 1)
 	d.visible, d.metadataCurrent, d.have, d.label = true, true, entries, in
+	s.marked = s.marked || d.targetGroup != nil
 	s.writes = append(s.writes, Write{Op: op, DecisionsChanged: changed, Page: Page{
 		Name: d.name, GroupName: in.name, GroupIndex: in.index, Decisions: entries, Queue: s.l.grouping.Queue, Revision: s.l.grouping.Revision, Current: d.current,
 	}})
@@ -229,6 +235,7 @@ func (s *sequence) finish() {
 	s.relabel()
 	slices.SortStableFunc(s.toDelete, fromTheEnd)
 	for _, d := range s.toDelete {
+		s.mark()
 		s.remove(d)
 	}
 }
@@ -237,7 +244,7 @@ func (s *sequence) finish() {
 // page has to be kept there. It must not run before additions.
 func (s *sequence) deleteBehind() {
 	slices.SortStableFunc(s.toDelete, fromTheEnd)
-	for len(s.toDelete) > 0 && s.toDelete[0].label.index >= len(s.l.groups) && s.slots.allows(s.toDelete[0].label, label{index: unseen}) {
+	for len(s.toDelete) > 0 && s.toDelete[0].label.index >= len(s.l.groups) && s.slots.allows(s.toDelete[0].label, label{index: unseen}) && s.mark() {
 		s.remove(s.toDelete[0])
 		s.toDelete = s.toDelete[1:]
 	}
@@ -251,9 +258,34 @@ func (s *sequence) remove(d *draft) {
 	s.visible = slices.DeleteFunc(s.visible, func(other *draft) bool { return other == d })
 }
 
+// mark writes the revision to a page that stays and has an earlier one; best to a page that is
+// written anyway. A deletion cannot carry it: without it, the deletion would count as damage after
+// a restart. It returns false if such pages need another label first. All clusters are on their
+// target pages.
+func (s *sequence) mark() bool {
+	var page *draft
+	for _, d := range s.l.drafts {
+		if d.targetGroup != nil && d.revision() != "" && d.label.index >= 0 && (page == nil || page.label != page.targetGroup.label || !page.unfinished()) {
+			page = d
+		}
+	}
+	if !s.marked && page != nil {
+		s.write(page, page.label, page.want, len(page.have) != len(page.want))
+	}
+	return s.marked
+}
+
 // fromTheEnd compares pages by index and number, the highest first.
 func fromTheEnd(a, b *draft) int {
 	return cmp.Or(cmp.Compare(b.label.index, a.label.index), inPageOrder(b, a))
+}
+
+// revision returns the revision on the published page, empty if it has none.
+func (d *draft) revision() string {
+	if d.current == nil {
+		return ""
+	}
+	return d.current.Annotations[berthv1alpha1.RevisionAnnotation]
 }
 
 func (d *draft) unfinished() bool {

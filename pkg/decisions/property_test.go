@@ -2,8 +2,10 @@ package decisions
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
@@ -201,6 +204,11 @@ func run(t *rapid.T, w *world, a Grouping, writes []Write) {
 				fail(c + " came uncalled for")
 			}
 		}
+		if a.Revision != 0 && !slices.ContainsFunc(slices.Collect(maps.Values(w.pages)), func(page *v1alpha1.PlacementDecision) bool {
+			return w.placement.Publishes(page) && page.Annotations[berthv1alpha1.RevisionAnnotation] == strconv.FormatInt(a.Revision, 10)
+		}) {
+			fail("no page has the revision")
+		}
 		before, byGroups, broken = after, nowByGroups, nowBroken
 	}
 }
@@ -294,7 +302,7 @@ func checkOrder(t *rapid.T, a Grouping, names []string) {
 func TestPlanIsSafeAndConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, f := newWorld(), newFleet(t)
-		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+		for step := range rapid.Int64Range(1, 12).Draw(t, "steps") {
 			for range rapid.IntRange(0, 3).Draw(t, "changes") {
 				f.change(t)
 			}
@@ -302,6 +310,7 @@ func TestPlanIsSafeAndConverges(t *testing.T) {
 				f.disturb(t, w)
 			}
 			a := f.grouping(t)
+			a.Revision = step + 1
 			crashes := rapid.SampledFrom([]int{0, 0, 1, 3, 1000}).Draw(t, "crashes")
 			for round := 0; ; round++ {
 				writes := w.plan(a).Writes
@@ -320,6 +329,7 @@ func TestPlanIsSafeAndConverges(t *testing.T) {
 					break
 				}
 			}
+			a.Revision = 0
 			checkResult(t, w, a)
 			f.edited = false
 		}

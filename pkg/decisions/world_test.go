@@ -52,6 +52,9 @@ func (w *world) apply(write Write) error {
 		return nil
 	}
 	page := write.Page
+	if page.GroupIndex < 0 {
+		return fmt.Errorf("%s of page %s in group %d", write.Op, page.Name, page.GroupIndex)
+	}
 	page.Current = current
 	w.pages[page.Name] = page.Object(w.placement)
 	return nil

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/decisions"
@@ -317,6 +318,10 @@ func writeSucceeded(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.P
 		return w.Op == decisions.Delete && gone
 	}
 	wanted := w.Page.Object(pl)
+	// An update may change only the revision. On CRDs with a status subresource pages have none.
+	if at := found.Annotations[berthv1alpha1.RevisionAnnotation]; w.Op == decisions.Update && at != "" && at != wanted.Annotations[berthv1alpha1.RevisionAnnotation] {
+		return false
+	}
 	return equality.Semantic.DeepEqual(found.Labels, wanted.Labels) &&
 		found.Annotations[v1alpha1.QueueAnnotation] == wanted.Annotations[v1alpha1.QueueAnnotation] &&
 		equality.Semantic.DeepEqual(found.OwnerReferences, wanted.OwnerReferences) &&

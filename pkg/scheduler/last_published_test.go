@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -142,4 +143,52 @@ func TestSharedByProfiles(t *testing.T) {
 	if other := framework.Shared(handle, "b", begin); other == first {
 		t.Error("two plugins have something in common")
 	}
+}
+
+// TestRemovedClustersDoNotReturn: what a controller removed before it crashed, without a record,
+// does not return, whatever the first attempt after the start says.
+func TestRemovedClustersDoNotReturn(t *testing.T) {
+	leave := map[string][]string{"the last page": fleetNames(200, 250), "the first page": fleetNames(0, 100), "the last page and one more": append(fleetNames(200, 250), "c000"), "all": fleetNames(0, 250)}
+	for name, out := range leave {
+		for answer, status := range map[string]*framework.Status{"holds": holds, "waits": awaits, "fails": fails} {
+			for n := 0; crashAfter(t, fmt.Sprintf("%s, after %d writes, Permit %s", name, n, answer), out, status, func(write int) bool { return write >= n }) > n; n++ {
+				crashAfter(t, fmt.Sprintf("%s, without write %d, Permit %s", name, n, answer), out, status, func(write int) bool { return write == n })
+			}
+		}
+	}
+}
+
+// crashAfter has clusters leave in an attempt, of whose writes some are refused, and starts another
+// controller, for which Permit gives that answer. It returns how many writes were tried.
+func crashAfter(t *testing.T, name string, leave []string, answer *framework.Status, refused func(write int) bool) (writes int) {
+	t.Helper()
+	d, pool := deskOf250(t)
+	pool("out", leave...)
+	d.pages.refuse = func(string) error {
+		if writes++; refused(writes - 1) {
+			return errRefused
+		}
+		return nil
+	}
+	d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot)
+	d.pages.refuse = nil
+	left, _ := framework.Listed(d.snapshot().Subject.OwnPages())
+	d.y.answer = answer
+	d.restart()
+	for range 3 {
+		_, _ = d.try()
+		if listed, _ := framework.Listed(d.snapshot().Subject.OwnPages()); !slices.Equal(listed, left) {
+			t.Errorf("%s: %d clusters are listed, want the %d after the writes", name, len(listed), len(left))
+			break
+		}
+	}
+	return writes
+}
+
+func fleetNames(from, to int) []string {
+	var names []string
+	for i := from; i < to; i++ {
+		names = append(names, fmt.Sprintf("c%03d", i))
+	}
+	return names
 }
