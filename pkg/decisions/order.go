@@ -263,13 +263,16 @@ func (s *sequence) remove(d *draft) {
 // a restart. It returns false if such pages need another label first. All clusters are on their
 // target pages.
 func (s *sequence) mark() bool {
+	if s.marked {
+		return true
+	}
 	var page *draft
 	for _, d := range s.l.drafts {
 		if d.targetGroup != nil && d.revision() != "" && d.label.index >= 0 && (page == nil || page.label != page.targetGroup.label || !page.unfinished()) {
 			page = d
 		}
 	}
-	if !s.marked && page != nil {
+	if page != nil {
 		s.write(page, page.label, page.want, len(page.have) != len(page.want))
 	}
 	return s.marked
