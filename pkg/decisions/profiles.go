@@ -67,8 +67,8 @@ type ProfileWrite struct {
 // while a page is being replaced, two pages may have the same index.
 //
 // A page keeps its clusters and its number regardless of the name of the page that it mirrors.
-// Published pages are those with v1alpha1.PlacementLabel that no other object controls; the names
-// of others are taken.
+// Published pages are those with DecisionKeyLabel that no other object controls; the names of
+// others are taken.
 func (o Profiles) Plan(pl *v1alpha1.Placement, published []ProfilePage, wanted Plan) []ProfileWrite {
 	pages := make([]*v1alpha1.PlacementDecision, len(published))
 	for i := range published {
@@ -95,14 +95,20 @@ func (o Profiles) Plan(pl *v1alpha1.Placement, published []ProfilePage, wanted P
 	return writes
 }
 
-// read converts a page for the planner. A page without DecisionKeyLabel counts as unfinished.
+// read converts a page for the planner. A page without DecisionKeyLabel counts as unfinished, and
+// one with it as published. The planner writes a page without v1alpha1.PlacementLabel again, as if
+// it had another author.
 func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.PlacementDecision {
 	pd := &v1alpha1.PlacementDecision{}
 	page.DeepCopyInto(&pd.ObjectMeta)
 	if pd.Labels == nil {
 		pd.Labels = map[string]string{}
 	}
-	if page.Labels[DecisionKeyLabel] != pl.Name {
+	author := page.SchedulerName
+	if page.Labels[v1alpha1.PlacementLabel] != pl.Name {
+		author = ""
+	}
+	if pd.Labels[v1alpha1.PlacementLabel] = pl.Name; page.Labels[DecisionKeyLabel] != pl.Name {
 		delete(pd.Labels, v1alpha1.PlacementLabel)
 	}
 	pd.Labels[v1alpha1.DecisionGroupNameLabel] = groupKey(page.Labels[v1alpha1.DecisionGroupIndexLabel], page.Labels[v1alpha1.DecisionGroupNameLabel])
@@ -110,7 +116,7 @@ func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.Plac
 	if pd.Annotations == nil {
 		pd.Annotations = map[string]string{}
 	}
-	pd.Annotations[v1alpha1.QueueAnnotation] = page.SchedulerName
+	pd.Annotations[v1alpha1.QueueAnnotation] = author
 	if page.Decisions != nil {
 		pd.Status.Decisions = make([]v1alpha1.ClusterDecision, len(page.Decisions))
 	}

@@ -74,13 +74,15 @@ func disturbProfiles(t *rapid.T, w profileWorld) {
 	}
 	page := w[rapid.SampledFrom(slices.Sorted(maps.Keys(w))).Draw(t, "page")]
 	page.Labels = maps.Clone(page.Labels)
-	switch rapid.SampledFrom([]string{"index", "same index", "key", "group", "delete", "owner", "null", "namespace", "scheduler"}).Draw(t, "disturb") {
+	switch rapid.SampledFrom([]string{"index", "same index", "key", "placement", "group", "delete", "owner", "null", "namespace", "scheduler"}).Draw(t, "disturb") {
 	case "index":
 		delete(page.Labels, DecisionIndexLabel)
 	case "same index":
 		page.Labels[DecisionIndexLabel] = "0"
 	case "key":
 		delete(page.Labels, DecisionKeyLabel)
+	case "placement":
+		delete(page.Labels, v1alpha1.PlacementLabel)
 	case "group":
 		page.Labels[v1alpha1.DecisionGroupNameLabel] = "x9"
 	case "delete":

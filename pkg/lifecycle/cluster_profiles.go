@@ -91,33 +91,40 @@ func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan
 		}
 		p.unanswered.Delete(key)
 	}
-	var hidden []decisions.ProfilePage // pages without the Placement's label whose names are needed
-	for {
-		published, err := p.list(ctx, pl)
-		if err != nil {
-			return fmt.Errorf("reading the PlacementDecisions of ClusterProfiles: %w", err)
-		}
-		failed, err := p.write(ctx, p.Plan(pl, append(published, hidden...), plan))
-		if isUnanswered(err) {
-			p.unanswered.Store(key, struct{}{})
-		}
-		if err == nil {
-			return nil
-		}
-		page, reading := p.conflictingPage(ctx, failed, err)
-		if page == nil {
-			return errors.Join(fmt.Errorf("%s of PlacementDecision %s/%s of ClusterProfiles: %w",
-				failed.Op, failed.Page.Namespace, failed.Page.Name, err), reading)
-		}
-		hidden = append(hidden, *page)
+	err := p.publishFrom(ctx, pl, plan, readBy(pl))
+	if apierrors.IsAlreadyExists(err) {
+		// The page is another object's, lost its label, or is of a late request.
+		err = p.publishFrom(ctx, pl, plan)
 	}
+	return err
 }
 
-// list returns the pages with the Placement's label.
-func (p *profilePages) list(ctx context.Context, pl *v1alpha1.Placement) ([]decisions.ProfilePage, error) {
+// readBy selects the pages that readers select.
+func readBy(pl *v1alpha1.Placement) client.MatchingLabels {
+	return client.MatchingLabels{decisions.DecisionKeyLabel: pl.Name}
+}
+
+// publishFrom is publish from the pages of the namespace that options select.
+func (p *profilePages) publishFrom(ctx context.Context, pl *v1alpha1.Placement, plan decisions.Plan, options ...client.ListOption) error {
+	published, err := p.list(ctx, pl, options...)
+	if err != nil {
+		return fmt.Errorf("reading the PlacementDecisions of ClusterProfiles: %w", err)
+	}
+	failed, err := p.write(ctx, p.Plan(pl, published, plan))
+	if isUnanswered(err) {
+		p.unanswered.Store(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}, struct{}{})
+	}
+	if err != nil {
+		return fmt.Errorf("%s of PlacementDecision %s/%s of ClusterProfiles: %w", failed.Op, failed.Page.Namespace, failed.Page.Name, err)
+	}
+	return nil
+}
+
+// list returns the pages in the Placement's namespace that options select.
+func (p *profilePages) list(ctx context.Context, pl *v1alpha1.Placement, options ...client.ListOption) ([]decisions.ProfilePage, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(profileKind("List"))
-	if err := p.hub.List(ctx, list, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name}); err != nil {
+	if err := p.hub.List(ctx, list, append(options, client.InNamespace(pl.Namespace))...); err != nil {
 		return nil, withHint(err)
 	}
 	pages := make([]decisions.ProfilePage, len(list.Items))
@@ -132,7 +139,7 @@ func (p *profilePages) list(ctx context.Context, pl *v1alpha1.Placement) ([]deci
 // fence gives the pages of the Placement other versions, so that earlier writes of them are
 // refused. A page that is gone, or has changed since it was read, has another version already.
 func (p *profilePages) fence(ctx context.Context, pl *v1alpha1.Placement) error {
-	published, err := p.list(ctx, pl)
+	published, err := p.list(ctx, pl, readBy(pl))
 	if err != nil {
 		return err
 	}
@@ -187,24 +194,6 @@ func (p *profilePages) write(ctx context.Context, writes []decisions.ProfileWrit
 		versions[w.Page.Name] = page
 	}
 	return decisions.ProfileWrite{}, nil
-}
-
-// conflictingPage returns the page that has the name of a page to create: another object's, or one
-// that lost its label. The next plan avoids the name or completes the page.
-func (p *profilePages) conflictingPage(ctx context.Context, failed decisions.ProfileWrite, err error) (*decisions.ProfilePage, error) {
-	if failed.Op != decisions.Create || !apierrors.IsAlreadyExists(err) {
-		return nil, nil
-	}
-	found := &unstructured.Unstructured{}
-	found.SetGroupVersionKind(profileKind(""))
-	if err := p.hub.Get(ctx, client.ObjectKey{Namespace: failed.Page.Namespace, Name: failed.Page.Name}, found); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	page := &decisions.ProfilePage{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, page); err != nil {
-		return nil, fmt.Errorf("decoding %s: %w", found.GetName(), err)
-	}
-	return page, nil
 }
 
 func profileKind(suffix string) schema.GroupVersionKind {

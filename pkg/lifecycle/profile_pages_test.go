@@ -71,13 +71,6 @@ func newProfileHub(t *testing.T, published ...*unstructured.Unstructured) *profi
 			}
 			return c.Delete(ctx, o, opts...)
 		},
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			o.SetName(key.Name)
-			if err := h.record("get", o); err != nil {
-				return err
-			}
-			return c.Get(ctx, key, o, opts...)
-		},
 	})
 	return h
 }
@@ -109,6 +102,13 @@ func profilePage(placement, name, version, index string, clusters ...string) *un
 	}
 	u.SetGroupVersionKind(profileKind(""))
 	return u
+}
+
+func without(label string, page *unstructured.Unstructured) *unstructured.Unstructured {
+	labels := page.GetLabels()
+	delete(labels, label)
+	page.SetLabels(labels)
+	return page
 }
 
 func planOf(pages ...[]string) (plan decisions.Plan) {
@@ -149,14 +149,23 @@ func TestProfilePagesPublish(t *testing.T) {
 		},
 		"a name in use": {
 			published: []*unstructured.Unstructured{exists()}, plan: planOf([]string{"a"}),
-			want:      []string{"create p-decision-1@", "get p-decision-1@", "create p-decision-2@"},
+			want:      []string{"create p-decision-1@", "create p-decision-2@"},
 			wantPages: []string{"p-decision-1: ", "p-decision-2: a"},
 		},
-		"a name in use that cannot be read": {
-			published: []*unstructured.Unstructured{exists()}, plan: planOf([]string{"a"}), failures: map[string]error{"get p-decision-1": down},
-			want: []string{"create p-decision-1@", "get p-decision-1@"}, wantPages: []string{"p-decision-1: "},
-			wantErr: "Create of PlacementDecision ns/p-decision-1 of ClusterProfiles: " +
-				`placementdecisions.multicluster.x-k8s.io "p-decision-1" already exists` + "\nhub is down",
+		"many names in use": {
+			published: []*unstructured.Unstructured{exists(), profilePage("", "p-decision-2", "5", ""), profilePage("q", "p-decision-3", "5", "0", "b")},
+			plan:      planOf([]string{"a"}), want: []string{"create p-decision-1@", "create p-decision-4@"},
+			wantPages: []string{"p-decision-1: ", "p-decision-2: ", "p-decision-3: b", "p-decision-4: a"},
+		},
+		"a page too many that only readers find": {
+			published: []*unstructured.Unstructured{
+				profilePage("p", "p-decision-1", "5", "0", "a"), without(v1alpha1.PlacementLabel, profilePage("p", "p-decision-2", "6", "1", "b")),
+			},
+			plan: planOf([]string{"a"}), want: []string{"delete p-decision-2@6"}, wantPages: []string{"p-decision-1: a"},
+		},
+		"a page that readers do not find": {
+			published: []*unstructured.Unstructured{without(decisions.DecisionKeyLabel, profilePage("p", "p-decision-1", "5", "0", "a"))},
+			plan:      planOf([]string{"a"}), want: []string{"create p-decision-1@", "update p-decision-1@5"}, wantPages: []string{"p-decision-1: a"},
 		},
 		"a creation that fails for another reason": {
 			plan: planOf([]string{"a"}), failures: map[string]error{"create p-decision-1": down},
@@ -217,7 +226,7 @@ func TestUnansweredWriteOfAProfilePageCannotFollow(t *testing.T) {
 	if diff := cmp.Diff([]string{"update p-decision-1@5"}, hub.calls); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	published, err := pages.list(t.Context(), pl)
+	published, err := pages.list(t.Context(), pl, readBy(pl))
 	if err != nil || len(published) != 2 || published[0].ResourceVersion != "6" || published[0].Annotations[berthv1alpha1.FenceAnnotation] != "5" {
 		t.Errorf("published %v, %v", published, err)
 	}
@@ -284,29 +293,29 @@ func (h *profileHub) content(t *testing.T) (content []string) {
 	return content
 }
 
-// TestProfilePagesGone: a page that was in the way and is gone when it is read is no reason for
-// another attempt.
-func TestProfilePagesGone(t *testing.T) {
-	hub := newProfileHub(t)
-	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub, new(sync.Map)}
-	failed := decisions.ProfileWrite{Op: decisions.Create}
-	failed.Page.Namespace, failed.Page.Name = "ns", "p-decision-1"
-	exists := newProfileHub(t, profilePage("", "p-decision-1", "5", "")).Create(t.Context(), profilePage("", "p-decision-1", "", ""))
-	tests := map[string]struct {
-		op        decisions.Op
-		err       error
-		wantCalls int
-	}{
-		"created":               {op: decisions.Create, err: exists, wantCalls: 1},
-		"created, other reason": {op: decisions.Create, err: errors.New("hub is down")},
-		"updated":               {op: decisions.Update, err: exists},
-	}
-	for name, tc := range tests {
+// TestLateProfilePage: a page that a late request creates after the pages were read is the
+// Placement's own, and is completed.
+func TestLateProfilePage(t *testing.T) {
+	for name, late := range map[string]string{"with the same cluster": "a", "with another cluster": "b"} {
 		t.Run(name, func(t *testing.T) {
-			failed.Op, hub.calls = tc.op, nil
-			page, err := pages.conflictingPage(t.Context(), failed, tc.err)
-			if page != nil || err != nil || len(hub.calls) != tc.wantCalls {
-				t.Errorf("got %v, %v after %v", page, err, hub.calls)
+			hub := newProfileHub(t)
+			arrived := false
+			pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, interceptor.NewClient(hub.WithWatch, interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if !arrived {
+						arrived = true
+						if err := c.Create(ctx, profilePage("p", o.GetName(), "", "0", late)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					return c.Create(ctx, o, opts...)
+				},
+			}), new(sync.Map)}
+			if err := pages.publish(t.Context(), fixture.Placement("ns", "p").Obj(), planOf([]string{"a"})); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff([]string{"p-decision-1: a"}, hub.content(t)); diff != "" {
+				t.Errorf("pages (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -331,7 +340,7 @@ func TestProfilePagesRead(t *testing.T) {
 		},
 		"another failure":         {listing: errors.New("hub is down"), want: []string{"reading the PlacementDecisions of ClusterProfiles: hub is down"}},
 		"a page of another shape": {published: broken("p"), want: []string{"reading the PlacementDecisions of ClusterProfiles: decoding p-decision-1: "}},
-		"one in the way":          {published: broken(""), want: []string{"already exists\ndecoding p-decision-1: "}},
+		"one in the way":          {published: broken(""), want: []string{"reading the PlacementDecisions of ClusterProfiles: decoding p-decision-1: "}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
