@@ -265,12 +265,13 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 	}
 	own := pl.Controls(existing)
 	switch same := own && equality.Semantic.DeepEqual(existing.Spec, record.Spec); {
-	case same && existing.Status.Phase == "":
+	case same && (existing.Status.Phase == "" || existing.Status.Phase == status.Phase):
 		record.UID, record.ResourceVersion = existing.UID, existing.ResourceVersion
-		return false, nil
-	case same && existing.Status.Phase == status.Phase:
-		r.assume(existing)
-		return true, nil
+		written = !changes.IsOpen(existing) || equality.Semantic.DeepEqual(existing.Status, status)
+		if written {
+			r.assume(existing)
+		}
+		return written, nil
 	case own && !r.isAbandoned(existing, record):
 		r.assume(existing)
 		return false, fmt.Errorf("%w: %w", errOtherRecord, err)

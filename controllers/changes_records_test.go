@@ -472,6 +472,29 @@ func TestUnsureRecordIsReplaced(t *testing.T) {
 	}
 }
 
+// TestRecordIsFoundAgain: a record whose creation got no answer gets the whole status, and then the
+// next one.
+func TestRecordIsFoundAgain(t *testing.T) {
+	l := newTestRecorder(t)
+	l.addRecord(t, 1, false, setHeld)
+	record := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
+	setHeld(record)
+	record.Status.PermittedTime = new(fixture.At(-30))
+	for _, phase := range []berthv1alpha1.ChangePhase{berthv1alpha1.PhaseHeld, berthv1alpha1.PhasePublished} {
+		record.Status.Phase = phase
+		if err := l.write(t.Context(), l.pl, record); err != nil {
+			t.Fatal(err)
+		}
+		found := &berthv1alpha1.PlacementChange{}
+		if err := l.hub.Get(t.Context(), client.ObjectKeyFromObject(record), found); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(record.Status, found.Status); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", phase, diff)
+		}
+	}
+}
+
 // TestPublishedRecordTimes: all times are those of the attempt, in whole seconds.
 func TestPublishedRecordTimes(t *testing.T) {
 	l := newTestRecorder(t)
