@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -48,6 +49,9 @@ const evictionIndex = "spec.placement"
 // publishing that or restores the page that another writer edited.
 const settleDelay = 200 * time.Millisecond
 
+// refusedRetry is the time until the next try to write an eviction that the API server refused.
+const refusedRetry = time.Minute
+
 // EvictionReconciler maintains the status of PlacementEvictions, and deletes those that ended
 // EvictionRetention ago. A request is for a Placement, which need not exist.
 type EvictionReconciler struct {
@@ -59,6 +63,8 @@ type EvictionReconciler struct {
 	Now    func() time.Time
 	// looked has what the last look at the evictions of a Placement read: the published clusters.
 	looked sync.Map
+	// refused has, for each Placement, when to try again the evictions whose write was refused.
+	refused sync.Map
 }
 
 // SetUp adds the reconciler to a manager. The hub must serve PlacementEvictions.
@@ -148,6 +154,7 @@ func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	var evictions berthv1alpha1.PlacementEvictionList
 	err := r.Client.List(ctx, &evictions, client.InNamespace(request.Namespace), client.MatchingFields{evictionIndex: request.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil || len(evictions.Items) == 0 {
+		r.refused.Delete(request.NamespacedName)
 		return ctrl.Result{}, err
 	}
 	from, known, err := r.source(ctx, request.NamespacedName)
@@ -157,7 +164,7 @@ func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	slices.SortFunc(evictions.Items, func(x, y berthv1alpha1.PlacementEviction) int {
 		return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Name, y.Name))
 	})
-	again, writes := ctrl.Result{}, 0
+	again, writes, refused := ctrl.Result{}, 0, r.refusedOf(request.NamespacedName, evictions.Items)
 	for i := range evictions.Items {
 		e := &evictions.Items[i]
 		if !e.DeletionTimestamp.IsZero() {
@@ -166,8 +173,16 @@ func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request
 		if writes == maxEvictionWrites {
 			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 		}
-		wrote, after, err := r.one(ctx, e, from)
-		if err != nil {
+		wrote, after, err := false, refused[e.UID].Sub(r.Now()), error(nil)
+		if after <= 0 {
+			wrote, after, err = r.one(ctx, e, from)
+		}
+		switch {
+		case isRefusal(err): // The other evictions do not wait for it.
+			ctrl.LoggerFrom(ctx).Error(err, "Writing a PlacementEviction", "name", e.Name)
+			after = refusedRetry
+			refused[e.UID] = r.Now().Add(after)
+		case err != nil:
 			return housekeeping.RequeueOnConflict(err)
 		}
 		if wrote {
@@ -178,6 +193,17 @@ func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request
 		}
 	}
 	return again, nil
+}
+
+// refusedOf returns when to try again the evictions of a Placement whose write was refused, without
+// those that are gone.
+func (r *EvictionReconciler) refusedOf(key types.NamespacedName, evictions []berthv1alpha1.PlacementEviction) map[types.UID]time.Time {
+	stored, _ := r.refused.LoadOrStore(key, map[types.UID]time.Time{})
+	refused := stored.(map[types.UID]time.Time)
+	maps.DeleteFunc(refused, func(uid types.UID, _ time.Time) bool {
+		return !slices.ContainsFunc(evictions, func(e berthv1alpha1.PlacementEviction) bool { return e.UID == uid })
+	})
+	return refused
 }
 
 // evictedFrom is a Placement, nil if there is none, with the clusters that Berth published last and
@@ -264,7 +290,7 @@ func (r *EvictionReconciler) one(ctx context.Context, e *berthv1alpha1.Placement
 		return false, after, nil
 	}
 	err = r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(e, client.MergeFromWithOptimisticLock{}))
-	return true, after, err
+	return true, after, client.IgnoreNotFound(err)
 }
 
 // keepsWaiting returns how long a waiting eviction keeps its message although it waits for another

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -370,6 +371,38 @@ func TestEvictionErrors(t *testing.T) {
 				t.Errorf("error %v, written %q", err, h.Written)
 			}
 		})
+	}
+}
+
+// protected is a hub on which a policy forbids all deletions.
+type protected struct {
+	client.Client
+	deletions *int
+}
+
+func (p protected) Delete(_ context.Context, o client.Object, _ ...client.DeleteOption) error {
+	*p.deletions++
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "placementevictions"}, o.GetName(), errors.New("by a policy"))
+}
+
+// TestRefusedEviction: an eviction that the API server refuses to delete, and more of them than are
+// written in one turn, do not delay the others of the Placement.
+func TestRefusedEviction(t *testing.T) {
+	objects := []client.Object{evictedWith(), fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Lists("c").Obj()}
+	for i := range maxEvictionWrites + 1 {
+		old := fixture.Eviction("n", fmt.Sprint("old-", i), "p", "b").Created(fixture.Now.Add(-3 * time.Hour))
+		objects = append(objects, old.Executed(fixture.Now.Add(-2*time.Hour)).Obj())
+	}
+	h := newEvictionHub(t, append(objects, fixture.Eviction("n", "e", "p", "c").Created(fixture.Now).Obj())...)
+	deletions := 0
+	h.EvictionReconciler.Client = protected{h.Hub, &deletions}
+	for turn, want := range []time.Duration{time.Millisecond, refusedRetry, refusedRetry} {
+		if after := h.reconcile(t); after != want {
+			t.Errorf("again after %s, want %s in turn %d", after, want, turn)
+		}
+	}
+	if len(h.conditions(t, "e")) != 2 || deletions != maxEvictionWrites+1 {
+		t.Errorf("an eviction waits for those that are refused, with %d requests", deletions)
 	}
 }
 
