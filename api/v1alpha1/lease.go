@@ -12,10 +12,13 @@ const (
 // DefaultLeaseDuration is the period of renewals if a cluster has none.
 const DefaultLeaseDuration = time.Minute
 
+// longestLeaseSeconds is 34 years. Eight of the longest periods fit in a time.Duration.
+const longestLeaseSeconds = 1 << 30
+
 // LeaseDuration returns how often the cluster's agent renews its lease. It is positive.
 func (c *ManagedCluster) LeaseDuration() time.Duration {
 	if seconds := c.Spec.LeaseDurationSeconds; seconds > 0 {
-		return time.Duration(seconds) * time.Second
+		return min(time.Duration(seconds), longestLeaseSeconds) * time.Second
 	}
 	return DefaultLeaseDuration
 }

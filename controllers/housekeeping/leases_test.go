@@ -3,6 +3,7 @@ package housekeeping
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,6 +252,20 @@ func TestClusterLeaseWaitsForTheClustersOwnPeriod(t *testing.T) {
 			t.Errorf("the condition (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestLongestLease: no period that a cluster can have ends a lease that was renewed.
+func TestLongestLease(t *testing.T) {
+	now := time.Now()
+	for _, seconds := range []int32{1, 1844674408, math.MaxInt32} {
+		c := fixture.Cluster("a").Obj()
+		c.Spec.LeaseDurationSeconds = seconds
+		for _, seen := range []renewals{{renewed: now, first: now}, {renewed: now, first: now, changed: now}} {
+			if end := seen.expires(c.LeaseDuration()); !end.After(now) {
+				t.Errorf("a lease of %d seconds, renewed at %s, ends at %s", seconds, now, end)
+			}
+		}
+	}
 }
 
 // TestRenewalsCostNothing: 5000 clusters renew for an hour. No renewal is queued, and nothing is
