@@ -236,7 +236,7 @@ func (p *clusterProfile) describe(c *v1alpha1.ManagedCluster) {
 
 // report sets the status that the profile decides. The rest of the status stays.
 func (p *clusterProfile) report(c *v1alpha1.ManagedCluster) {
-	c.Status.Version.Kubernetes, c.Status.ClusterClaims = p.version, p.claims
+	c.Status.Version.Kubernetes, c.Status.ClusterClaims = p.version, slices.Clone(p.claims)
 	available := p.available
 	available.ObservedGeneration = c.Generation
 	v1alpha1.SetCondition(&c.Status.Conditions, available)

@@ -145,6 +145,11 @@ func TestReadProfile(t *testing.T) {
 			if diff := cmp.Diff(c, again); diff != "" {
 				t.Errorf("not at rest: %s", diff)
 			}
+			if len(got) > 0 {
+				if c.Status.ClusterClaims[0].Value = "changed"; p.claims[0].Value == "changed" {
+					t.Error("a response of the API server would change the profile that is kept")
+				}
+			}
 		})
 	}
 }
