@@ -104,9 +104,24 @@ func (inv *Inventory) useCapacity(name v1alpha1.ResourceName) *capacity {
 	return c
 }
 
-// updateCapacities stores the allocatable amounts of a cluster; object is nil after its deletion.
-func (inv *Inventory) updateCapacities(i int, object *v1alpha1.ManagedCluster) {
-	for name, c := range inv.holdings.capacities {
+// updateCapacities stores the allocatable amounts of a cluster. before is nil after its creation,
+// object after its deletion.
+func (inv *Inventory) updateCapacities(i int, before *framework.Cluster, object *v1alpha1.ManagedCluster) {
+	if before != nil {
+		inv.updateResources(i, before.ManagedCluster, object)
+	}
+	if object != nil {
+		inv.updateResources(i, object, object)
+	}
+}
+
+// updateResources stores the amounts in object of the resources that a cluster reports or reported.
+func (inv *Inventory) updateResources(i int, reports, object *v1alpha1.ManagedCluster) {
+	for name := range reports.Status.Allocatable {
+		c := inv.holdings.capacities[name]
+		if c == nil {
+			continue
+		}
 		old, next := c.allocatable.Get(i), framework.AllocatableOf(object, name)
 		if old == next {
 			continue
@@ -123,9 +138,9 @@ func (inv *Inventory) updateCapacities(i int, object *v1alpha1.ManagedCluster) {
 const maxFitSteps = 500_000
 
 // addFitting adds the Placements for which a cluster was too full and is not any more, those that
-// have a cluster that is too full now, and those that depend on all qualifying clusters, for which
-// one became too full. If to find them takes more than maxFitSteps, it adds all that request
-// something: no event may wait for long.
+// have a cluster that is too full or was, and those that depend on all qualifying clusters, for
+// which one became too full. If to find them takes more than maxFitSteps, it adds all that request
+// one of the resources: no event may wait for long.
 func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 	if !inv.started {
 		return
@@ -136,12 +151,25 @@ func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 			delete(freed, i)
 		}
 	}
-	steps := 0
-	for _, c := range inv.holdings.capacities {
-		steps += c.users * len(freed)
+	if len(freed) == 0 {
+		return
+	}
+	changed, steps := map[*capacity]bool{}, 0
+	for _, before := range freed {
+		for c := range before {
+			changed[c] = true
+		}
+	}
+	requests := func(h *holding) bool {
+		return slices.ContainsFunc(h.amounts, func(a requestedAmount) bool { return changed[a.capacity] })
+	}
+	for _, h := range inv.holdings.byPlacement {
+		if requests(h) {
+			steps += len(h.amounts) * len(freed)
+		}
 	}
 	for key, h := range inv.holdings.byPlacement {
-		if len(h.amounts) > 0 && (steps > maxFitSteps || inv.isAffected(h, freed)) {
+		if requests(h) && (steps > maxFitSteps || inv.isAffected(h, freed)) {
 			affected.add(key)
 		}
 	}
@@ -163,7 +191,8 @@ func (inv *Inventory) isAffectedBy(h *holding, i int, changed map[*capacity]int6
 		free := a.allocatable.Get(i) - 1
 		now, before := free-a.requested.Get(i), free-a.requested.Get(i)
 		if requested, differs := changed[a.capacity]; differs {
-			if before = free - requested; has && now < 0 {
+			// What it has may have to leave the cluster, or need not any more.
+			if before = free - requested; has && min(now, before) < 0 {
 				return true
 			}
 		}

@@ -80,7 +80,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 	cluster := inv.newCluster(i, object, old, e.taintTimes)
 	d := compare(old, cluster)
 	inv.clusters.Set(i, cluster)
-	inv.updateCapacities(i, object)
+	inv.updateCapacities(i, old, object)
 	inv.fleet = nil
 	inv.addWaitingForCluster(old, cluster, e)
 	if !d.anything {
@@ -110,6 +110,13 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, e *event) {
 	inv.skipSurvivors(e)
 }
 
+// MaxClusters returns an upper bound of the number of clusters.
+func (inv *Inventory) MaxClusters() int {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	return inv.clusters.Len()
+}
+
 // addPublishers adds the Placements whose pages list cluster i, which left a set, is being deleted,
 // was deleted or was created again. They may have to remove it, whether they use its set or not.
 func (inv *Inventory) addPublishers(i int, affected affectedSet) {
@@ -125,9 +132,10 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, e *event) {
 	if !ok || inv.clusters.Get(i) == nil {
 		return
 	}
-	inv.addDeleted(inv.clusters.Get(i).ManagedCluster)
+	old := inv.clusters.Get(i)
+	inv.addDeleted(old.ManagedCluster)
 	inv.clusters.Set(i, nil)
-	inv.updateCapacities(i, nil)
+	inv.updateCapacities(i, old, nil)
 	inv.order.remove(i, &inv.names)
 	inv.logChange(i, true)
 	for name, set := range inv.sets {
