@@ -101,7 +101,7 @@ func (f *feed) setUpQueues(mgr ctrl.Manager, o Options, events *eventSender) err
 	}
 	f.queues = admission.NewQueues(admission.QueuesOptions{
 		UserLabel: os.Getenv(identity.UserLabelEnv), Published: f.inventory.Published, Recorded: f.inventory.RecordedQueue, Now: o.Now,
-		OnAffected: f.enqueueIfStarted,
+		OnAffected: f.enqueueIfStarted, Clusters: f.inventory.MaxClusters,
 	})
 	config := &queueConfig{
 		name: o.QueueConfig, cache: mgr.GetCache(), queues: f.queues, events: events,

@@ -26,13 +26,14 @@ type Queues struct {
 	assignments *assignment.Assignments
 	userLabel   string
 	published   func(types.NamespacedName) (queue string, clusters, kept int)
+	clusters    func() int
 	access      atomic.Pointer[identity.AccessControl]
 
 	configuring sync.Mutex
 	data        map[string]string // of the ConfigMap that was read last
 }
 
-// QueuesOptions configure Queues. All but UserLabel are required.
+// QueuesOptions configure Queues. All but UserLabel and Clusters are required.
 type QueuesOptions struct {
 	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
@@ -45,12 +46,15 @@ type QueuesOptions struct {
 	// OnAffected is called with the Placements that must be decided again.
 	OnAffected func([]types.NamespacedName)
 	Now        func() time.Time
+	// Clusters returns an upper bound of the number of clusters: a quota that leaves as many limits
+	// no Placement. Without it, each quota limits the Placements that request all.
+	Clusters func() int
 }
 
 // NewQueues returns Queues without a configuration: they admit no Placement, and published
 // decisions stay.
 func NewQueues(o QueuesOptions) *Queues {
-	q := &Queues{published: o.Published, userLabel: cmp.Or(o.UserLabel, identity.DefaultUserLabel)}
+	q := &Queues{published: o.Published, clusters: o.Clusters, userLabel: cmp.Or(o.UserLabel, identity.DefaultUserLabel)}
 	q.access.Store(&identity.AccessControl{})
 	q.assignments = assignment.New(assignment.Options{
 		UserLabel: o.UserLabel, Now: o.Now,
@@ -153,9 +157,9 @@ func (q *Queues) Admission(pl *v1alpha1.Placement, now time.Time) *framework.Que
 	return q.admission(pl, now, q.assignments.Admit)
 }
 
-// AdmissionOfEdited is what Admission would return after an edit of a Placement, in its present
+// PreviewEdited is what Admission would return for a Placement, also after an edit, in its present
 // queue. It changes nothing.
-func (q *Queues) AdmissionOfEdited(pl *v1alpha1.Placement, now time.Time) *framework.QueueAdmission {
+func (q *Queues) PreviewEdited(pl *v1alpha1.Placement, now time.Time) *framework.QueueAdmission {
 	return q.admission(pl, now, q.assignments.PreviewNumber)
 }
 
@@ -164,8 +168,11 @@ func (q *Queues) admission(
 ) *framework.QueueAdmission {
 	name := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	wanted := -1
-	if n := pl.Spec.NumberOfClusters; n != nil {
+	switch n := pl.Spec.NumberOfClusters; {
+	case n != nil:
 		wanted = int(*n)
+	case q.clusters != nil:
+		wanted = q.clusters()
 	}
 	admission := admit(assignment.Key(name), wanted)
 	_, listed, _ := q.published(name)

@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -45,6 +48,42 @@ func newExplainer(t *testing.T) *Explainer {
 	}
 	inv.Update(fixture.Cluster("o1").Set("other").Label("gpu", "true").Obj())
 	return &Explainer{Inventory: inv, Scheduler: scheduler.New(profiles, nil), Now: func() time.Time { return fixture.Now }}
+}
+
+// TestExplanationTakesNoPlace: a Placement that waits for a place in a queue is told when it is
+// free, also if it was explained just before.
+func TestExplanationTakesNoPlace(t *testing.T) {
+	e := newExplainer(t)
+	var affected []types.NamespacedName
+	e.Queues = admission.NewQueues(admission.QueuesOptions{
+		Published: e.Inventory.Published, Recorded: e.Inventory.RecordedQueue, Now: e.Now,
+		OnAffected: func(keys []types.NamespacedName) { affected = append(affected, keys...) },
+	})
+	text := fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: b}]")
+	if _, err := e.Queues.Configure(&corev1.ConfigMap{Data: map[string]string{admission.QueuesKey: text}}); err != nil {
+		t.Fatal(err)
+	}
+	in := func(namespace, queue string) *v1alpha1.Placement {
+		pl := fixture.Placement(namespace, "p").Obj()
+		pl.Labels = map[string]string{"queue": queue}
+		e.Inventory.Update(pl)
+		e.Queues.Update(pl)
+		return pl
+	}
+	e.Queues.Admission(in("ns", "root.a"), fixture.Now)
+	waits := in("other", "root.a")
+	if e.Queues.Admission(waits, fixture.Now).Admitted {
+		t.Fatal("the queue has two places")
+	}
+	moved := in("ns", "root.b")
+	affected = nil
+	if result := e.Explain(t.Context(), about("other")); result.Failure != nil {
+		t.Fatal(result.Failure)
+	}
+	e.Queues.Admission(moved, fixture.Now)
+	if diff := cmp.Diff([]types.NamespacedName{{Namespace: "other", Name: "p"}}, affected); diff != "" {
+		t.Errorf("affected (-want +got):\n%s", diff)
+	}
 }
 
 // slowly gives the engine a cycle timeout of 100 ms and a clock that takes a step in each cycle.

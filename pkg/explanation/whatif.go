@@ -36,7 +36,7 @@ func (e *Explainer) stageOf(q *Question) stage {
 	switch {
 	case q.Template == nil || known != nil && q.before == nil:
 		return stage{known, func(now time.Time) *framework.Snapshot {
-			return e.Inventory.Snapshot(q.Placement, now, e.queue(func() *framework.QueueAdmission { return e.Queues.Admission(known, now) }))
+			return e.Inventory.Snapshot(q.Placement, now, e.queue(func() *framework.QueueAdmission { return e.Queues.PreviewEdited(known, now) }))
 		}, nil}
 	case known == nil:
 		created := q.created()
@@ -44,7 +44,7 @@ func (e *Explainer) stageOf(q *Question) stage {
 	}
 	edited := q.edited(known)
 	return stage{edited, func(now time.Time) *framework.Snapshot {
-		return e.Inventory.SnapshotOfEdited(edited, now, e.queue(func() *framework.QueueAdmission { return e.Queues.AdmissionOfEdited(edited, now) }))
+		return e.Inventory.SnapshotOfEdited(edited, now, e.queue(func() *framework.QueueAdmission { return e.Queues.PreviewEdited(edited, now) }))
 	}, q.before}
 }
 

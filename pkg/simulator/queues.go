@@ -35,7 +35,7 @@ func queuesOf(objects Objects, inv *inventory.Inventory, now time.Time, userLabe
 	}
 	queues := admission.NewQueues(admission.QueuesOptions{
 		UserLabel: userLabel, Published: inv.Published, Recorded: inv.RecordedQueue,
-		OnAffected: func([]types.NamespacedName) {}, Now: func() time.Time { return now },
+		OnAffected: func([]types.NamespacedName) {}, Now: func() time.Time { return now }, Clusters: inv.MaxClusters,
 	})
 	if _, err := queues.Configure(config); err != nil {
 		queues.Unconfigured(err.Error())

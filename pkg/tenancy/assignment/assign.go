@@ -270,6 +270,7 @@ func (a *Assignments) assign(s *placement) (left bool) {
 			a.members.Remove(*old)
 			a.left = true
 			left = s.app == nil || s.app.Queue != old.Queue
+			s.left = s.left || left
 		}
 		if s.app != nil {
 			a.members.Add(*s.app)

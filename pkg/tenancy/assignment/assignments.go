@@ -131,6 +131,9 @@ type placement struct {
 	before   string
 	// lostPlace is true if it waited for that queue then: it had left it.
 	lostPlace bool
+	// left is true from when it leaves a queue until its clusters fit in its new one: others may
+	// have got the quota.
+	left      bool
 	admission Admission // why it is not admitted
 	room      int64     // the clusters that quotas left for it when it was admitted last
 	retry     time.Time // when to check it again although no input changed
@@ -222,6 +225,7 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 		was := *s.app
 		s.app.Clusters = int64(clusters)
 		a.members.Replace(was, *s.app)
+		s.left = s.left && s.app.Clusters > a.remaining(s).Clusters
 		if s.app.Clusters < was.Clusters {
 			return a.othersAffectedByFreedQuota(key, false)
 		}
@@ -322,6 +326,7 @@ func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
 	free := a.remaining(s)
 	v := a.admissionIn(s, wanted, free)
+	s.left = s.left && s.app.Clusters > free.Clusters
 	s.room = free.Clusters
 	a.setLimited(s, v.limits(wanted))
 	return v
@@ -404,8 +409,8 @@ func (a *Assignments) admissionIn(s *placement, wanted int, free tenancy.Remaini
 		if r, ok := parseAnnotation(published); ok {
 			queue = r.Queue
 		}
-		if queue != "" && queue != s.app.Queue {
-			kept = 0 // clusters that it got in another queue do not count here
+		if s.left || queue != "" && queue != s.app.Queue {
+			kept = 0 // clusters that it got in another queue, or before it left this one, do not count here
 		}
 		// A lowered quota removes no published clusters.
 		v.Limit, v.LimitBy = int(max(free.Clusters, int64(kept))), free.ClustersBy

@@ -49,6 +49,9 @@ func (a *Assignments) apply(next *configuration) (affected []Key) {
 	var old *tenancy.Tree
 	if a.config != nil {
 		old = a.config.Tree
+		for _, s := range a.placements {
+			s.left = s.left && (s.app == nil || s.app.Clusters > a.remaining(s).Clusters)
+		}
 	}
 	a.members.Reconfigure(old, next.Tree)
 	a.config, a.problem, a.resolver = next.Config, "", next.resolver

@@ -347,6 +347,37 @@ func TestMoveThatWasNotPublishedSurvivesARestart(t *testing.T) {
 	}
 }
 
+// TestWhoLeavesAndReturnsTakesNoQuota: a Placement that leaves its queue and returns before its
+// clusters are removed keeps only those for which there is still quota. Later it keeps clusters
+// under a lowered quota, as others do.
+func TestWhoLeavesAndReturnsTakesNoQuota(t *testing.T) {
+	queues := func(clusters int) string {
+		return fixture.Partition(fmt.Sprintf("queues: [{name: a, resources: {max: {clusters: %d}}}, {name: b}]", clusters))
+	}
+	for _, elsewhere := range []string{"nowhere", "root.b"} {
+		for taken, want := range map[int]int{0: 5, 2: 3, 5: 0} {
+			t.Run(fmt.Sprintf("%s, %d taken", elsewhere, taken), func(t *testing.T) {
+				d := newTestQueues(queues(5))
+				d.add("p", "ann", "root.a", 5)
+				d.add("next", "ann", "root.a", taken)
+				p := d.placements["p"]
+				p.Labels["queue"] = elsewhere
+				d.submit(p)
+				delete(d.affected, "p")
+				d.admission.Admit(p.Key, 5) // The change is held.
+				d.decideAffected()
+				d.edit("p", labelled("queue", "root.a"))
+				if err := d.configure(queues(1)); err != nil {
+					t.Fatal(err)
+				}
+				if got := d.state(); got["p"] != fmt.Sprint("Placed root.a ", want) || got["next"] != fmt.Sprint("Placed root.a ", taken) {
+					t.Error(got)
+				}
+			})
+		}
+	}
+}
+
 // TestEditWithinAFullQueue: a Placement that asks for the queue in which it is stays there, also if
 // the quota was lowered below what the queue holds.
 func TestEditWithinAFullQueue(t *testing.T) {
