@@ -14,6 +14,8 @@ const maxAffinitySteps = 50_000
 type affinityEdge struct {
 	to   Key
 	kind int
+	// part is the strongly connected component, then the block.
+	part int
 }
 
 // The kinds of edges, as bits. If both Placements are apart from each other (apartKind), the one
@@ -35,11 +37,13 @@ func (e affinityEdge) String() string {
 type affinityGraph struct {
 	edges map[Key][]affinityEdge
 	steps int
-	// kinds are those of the edges in a Placement's strongly connected component.
-	kinds map[Key]int
-	// onPath is the current path of a search, from is where it began, and path are its edges.
+	// kinds are those of the edges in a block.
+	kinds map[int]int
+	// onPath is the current path of a search in a block, from is where it began, and path are its
+	// edges.
 	onPath map[Key]bool
 	from   Key
+	block  int
 	path   []affinityEdge
 }
 
@@ -75,7 +79,7 @@ func (inv *Inventory) findAffinityCycles(namespace string) map[Key]string {
 				for _, to := range inv.namedBy(&list.terms[i], nodes, g) {
 					if !known[to] {
 						known[to] = true
-						g.edges[from] = append(g.edges[from], affinityEdge{to, list.kind})
+						g.edges[from] = append(g.edges[from], affinityEdge{to: to, kind: list.kind})
 					}
 				}
 			}
@@ -129,21 +133,88 @@ func (inv *Inventory) namedBy(t *affinityTerm, nodes []Key, g *affinityGraph) []
 }
 
 // keepUnsettled drops all edges that cannot be in a cycle that may never settle, and returns the
-// Placements that still have edges: a cycle is within one strongly connected component.
+// Placements that still have edges. A cycle is within one block of one strongly connected
+// component.
 func (g *affinityGraph) keepUnsettled(nodes []Key) []Key {
 	of := g.components(nodes)
-	kinds := map[int]int{}
+	nodes = g.keepEdges(nodes, func(from Key, e affinityEdge) (part int, inPart bool) { return of[from], of[e.to] == of[from] })
+	blockOf := g.blocks(nodes)
+	return g.keepEdges(nodes, func(from Key, e affinityEdge) (part int, inPart bool) { return blockOf(from, e.to), true })
+}
+
+// keepEdges drops the edges outside of the parts of a graph, and all of the parts that settle. It
+// sets the part of the others, and returns the Placements that still have edges.
+func (g *affinityGraph) keepEdges(nodes []Key, partOf func(from Key, e affinityEdge) (part int, inPart bool)) []Key {
+	g.kinds = map[int]int{}
 	for _, from := range nodes {
-		g.edges[from] = slices.DeleteFunc(g.edges[from], func(e affinityEdge) bool { return of[e.to] != of[from] })
-		for _, e := range g.edges[from] {
-			kinds[of[from]] |= e.kind
+		for i, e := range g.edges[from] {
+			part, inPart := partOf(from, e)
+			if g.edges[from][i].part = part; inPart {
+				g.kinds[part] |= e.kind
+			}
 		}
 	}
-	g.kinds = make(map[Key]int, len(nodes))
-	for _, key := range nodes {
-		g.kinds[key] = kinds[of[key]]
+	for _, from := range nodes {
+		g.edges[from] = slices.DeleteFunc(g.edges[from], func(e affinityEdge) bool {
+			_, inPart := partOf(from, e)
+			return !inPart || !mayNotSettle(g.kinds[e.part])
+		})
 	}
-	return slices.DeleteFunc(nodes, func(key Key) bool { return !mayNotSettle(g.kinds[key]) })
+	return slices.DeleteFunc(nodes, func(key Key) bool { return len(g.edges[key]) == 0 })
+}
+
+// blocks numbers the blocks of the graph, without the direction of its edges: parts that stay
+// connected without any one Placement (Hopcroft and Tarjan's algorithm). An edge is in one block,
+// which is that of the end that was visited later.
+func (g *affinityGraph) blocks(nodes []Key) (blockOf func(a, b Key) int) {
+	index := make(map[Key]int, len(nodes))
+	for i, key := range nodes {
+		index[key] = i
+	}
+	neighbors := make([][]int, len(nodes))
+	for from, key := range nodes {
+		for _, e := range g.edges[key] {
+			to := index[e.to]
+			neighbors[from], neighbors[to] = append(neighbors[from], to), append(neighbors[to], from)
+		}
+	}
+	order, low, block := make([]int, len(nodes)), make([]int, len(nodes)), make([]int, len(nodes))
+	var stack []int
+	visited, number := 0, 0
+	var visit func(at, from int)
+	visit = func(at, from int) {
+		visited++
+		order[at], low[at] = visited, visited
+		for _, to := range neighbors[at] {
+			if to == from {
+				continue
+			}
+			if order[to] > 0 {
+				low[at] = min(low[at], order[to])
+				continue
+			}
+			stack = append(stack, to)
+			visit(to, at)
+			low[at] = min(low[at], low[to])
+			if low[to] < order[at] {
+				continue
+			}
+			for number++; block[to] == 0; stack = stack[:len(stack)-1] {
+				block[stack[len(stack)-1]] = number
+			}
+		}
+	}
+	for at := range nodes {
+		if order[at] == 0 {
+			visit(at, -1)
+		}
+	}
+	return func(a, b Key) int {
+		if order[index[a]] > order[index[b]] {
+			return block[index[a]]
+		}
+		return block[index[b]]
+	}
 }
 
 // components numbers the strongly connected components of the graph (Tarjan's algorithm).
@@ -201,19 +272,31 @@ func (g *affinityGraph) unsettledCycles(nodes []Key) map[Key]string {
 				break
 			}
 		}
-		if found[key] != "" || g.kinds[key]&withKind == 0 {
-			continue
-		}
-		g.from, g.path = key, nil
-		if g.returns(key, 0) {
+		if found[key] == "" && g.returnsInBlock(key) {
 			addCycle(found, key, g.path)
 		}
-		clear(g.onPath)
 		if g.steps > maxAffinitySteps {
 			return tooManyTerms(nodes)
 		}
 	}
 	return found
+}
+
+// returnsInBlock begins a search in each block of a Placement that has edges of several kinds.
+func (g *affinityGraph) returnsInBlock(from Key) bool {
+	searched := map[int]bool{}
+	for _, e := range g.edges[from] {
+		if searched[e.part] || g.kinds[e.part]&withKind == 0 {
+			continue
+		}
+		searched[e.part] = true
+		g.from, g.block, g.path = from, e.part, nil
+		clear(g.onPath)
+		if g.returns(from, 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // addCycle adds the members of a cycle that begins at a Placement, with the cycle's text.
@@ -257,11 +340,15 @@ func (g *affinityGraph) shortestCycle(from Key, first affinityEdge) []affinityEd
 	return nil
 }
 
-// returns reports whether a path leads from a Placement back to the begin of the search, without
-// passing a Placement twice, and may never settle. kinds are those on the path so far.
+// returns reports whether a path in the block leads from a Placement back to the begin of the
+// search, without passing a Placement twice, and may never settle. kinds are those on the path so
+// far.
 func (g *affinityGraph) returns(at Key, kinds int) bool {
 	g.onPath[at] = true
 	for _, e := range g.edges[at] {
+		if e.part != g.block {
+			continue
+		}
 		if g.steps++; g.steps > maxAffinitySteps {
 			return false
 		}

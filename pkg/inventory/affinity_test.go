@@ -56,6 +56,36 @@ func TestManyPlacementsApartFromEachOtherAreNoCycle(t *testing.T) {
 	}
 }
 
+// TestFollowersOfManyPlacementsApart: each Placement is apart from all others of its kind, and has
+// another one with it, which is with it, too. A cycle of both would need a second way between two.
+func TestFollowersOfManyPlacementsApart(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	const n = 20
+	for i := range n {
+		db, cache := fmt.Sprint("db", i), fmt.Sprint("cache", i)
+		p := fixture.Placement("n", db).Obj()
+		p.Labels = map[string]string{"app": "db"}
+		inv.Update(p)
+		inv.Update(fixture.Placement("n", cache).Obj())
+		inv.Update(affinityPolicy(db, named(cache), databases()))
+		inv.Update(affinityPolicy(cache, named(db), nil))
+	}
+	for i := range n {
+		for _, name := range []string{fmt.Sprint("db", i), fmt.Sprint("cache", i)} {
+			if cycle := cycleOf(inv, name); cycle != "" {
+				t.Errorf("%s has the cycle %q, want none", name, cycle)
+			}
+		}
+	}
+	// Now there is one, in which only those apart and cache3 are.
+	inv.Update(affinityPolicy("cache3", named("db3", "db4"), nil))
+	for name, want := range map[string]bool{"cache3": true, "db4": true, "cache5": false} {
+		if cycle := cycleOf(inv, name); (cycle != "") != want {
+			t.Errorf("%s has the cycle %q, want one: %t", name, cycle, want)
+		}
+	}
+}
+
 // TestUnsettledCycles have an apartFrom that the other Placement does not have, or both with and
 // apartFrom.
 func TestUnsettledCycles(t *testing.T) {
