@@ -136,7 +136,16 @@ func (s *Server) answering(
 		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 		defer cancel()
 		code := http.StatusOK
-		body, err := s.answer(ctx, w, r, read, write)
+		var taken *slot
+		user, key, err := s.permitted(ctx, w, r, read)
+		if err == nil {
+			taken, err = s.slots.take(user, key.Namespace)
+		}
+		defer taken.sent()
+		var body []byte
+		if err == nil {
+			body, err = s.answer(key, taken, write)
+		}
 		if err != nil {
 			code, body = s.explain(w, err)
 		}
@@ -148,40 +157,9 @@ func (s *Server) answering(
 	})
 }
 
-// answer authenticates before it reads the request, and looks at the fleet only with the
-// permission. So a user without it cannot tell which Placements exist.
-func (s *Server) answer(
-	ctx context.Context, w http.ResponseWriter, r *http.Request,
-	read func(http.ResponseWriter, *http.Request) (types.NamespacedName, error), write func([]entry) ([]byte, error),
-) ([]byte, error) {
-	who, err := s.guard.User(ctx, r)
-	switch {
-	case err != nil:
-		return nil, err
-	case who.User == nil:
-		return nil, &problem{http.StatusUnauthorized, "the request needs a bearer token of the hub"}
-	}
-	key, err := read(w, r)
-	if err != nil {
-		return nil, err
-	}
-	granted, err := s.guard.Permitted(ctx, r, authorizationv1.ResourceAttributes{
-		Namespace: key.Namespace, Verb: "get", Group: v1alpha1.GroupName, Version: v1alpha1.GroupVersionV1Beta1.Version, Resource: "placementdecisions",
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case !granted.Allowed:
-		return nil, &problem{http.StatusForbidden, fmt.Sprintf("user %s may not get placementdecisions in namespace %s", who.User.Username, key.Namespace)}
-	}
-	give, err := s.slots.take(who.User.Username, key.Namespace)
-	switch {
-	case errors.Is(err, errFull):
-		return nil, &problem{http.StatusServiceUnavailable, err.Error()}
-	case err != nil:
-		return nil, &problem{http.StatusTooManyRequests, err.Error()}
-	}
-	defer give()
+// answer makes the answer to a permitted request.
+func (s *Server) answer(key types.NamespacedName, taken *slot, write func([]entry) ([]byte, error)) ([]byte, error) {
+	defer taken.made()
 	entries, err := s.fleet.entries(key)
 	switch {
 	case errors.Is(err, client.ErrNoPlacement):
@@ -194,12 +172,42 @@ func (s *Server) answer(
 	return write(entries)
 }
 
+// permitted authenticates before it reads the request. It returns the user, and the Placement that
+// the user asks for and may read. Nothing looks at the fleet before it, so a user without the
+// permission cannot tell which Placements exist.
+func (s *Server) permitted(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, read func(http.ResponseWriter, *http.Request) (types.NamespacedName, error),
+) (user string, key types.NamespacedName, err error) {
+	who, err := s.guard.User(ctx, r)
+	switch {
+	case err != nil:
+		return "", key, err
+	case who.User == nil:
+		return "", key, &problem{http.StatusUnauthorized, "the request needs a bearer token of the hub"}
+	}
+	if key, err = read(w, r); err != nil {
+		return "", key, err
+	}
+	granted, err := s.guard.Permitted(ctx, r, authorizationv1.ResourceAttributes{
+		Namespace: key.Namespace, Verb: "get", Group: v1alpha1.GroupName, Version: v1alpha1.GroupVersionV1Beta1.Version, Resource: "placementdecisions",
+	})
+	switch {
+	case err != nil:
+		return "", key, err
+	case !granted.Allowed:
+		return "", key, &problem{http.StatusForbidden, fmt.Sprintf("user %s may not get placementdecisions in namespace %s", who.User.Username, key.Namespace)}
+	}
+	return who.User.Username, key, nil
+}
+
 // explain returns the code and the body of an error. Argo CD shows the field error.
 func (s *Server) explain(w http.ResponseWriter, err error) (code int, body []byte) {
 	p := &problem{http.StatusServiceUnavailable, "the hub could not be asked"}
 	switch {
 	case errors.As(err, &p):
-	case errors.Is(err, access.ErrTooMany):
+	case errors.Is(err, errFull):
+		p = &problem{http.StatusServiceUnavailable, err.Error()}
+	case errors.Is(err, access.ErrTooMany), errors.Is(err, errUser), errors.Is(err, errNamespace):
 		p = &problem{http.StatusTooManyRequests, err.Error()}
 	default:
 		s.log.Error(err, "A request could not be answered")

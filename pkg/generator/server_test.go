@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,17 +288,59 @@ func TestFullServer(t *testing.T) {
 	}
 }
 
+// slowClient reads nothing until read is closed.
+type slowClient struct {
+	httptest.ResponseRecorder
+	asked chan<- struct{}
+	read  <-chan struct{}
+}
+
+func (c *slowClient) Write(p []byte) (int, error) {
+	c.asked <- struct{}{}
+	<-c.read
+	return c.ResponseRecorder.Write(p)
+}
+
+// TestSlowClients: a user who does not read answers, which take memory, soon gets no more, and
+// delays no other user.
+func TestSlowClients(t *testing.T) {
+	s, hub := newTestServer(t, shop()...)
+	asked, read := make(chan struct{}), make(chan struct{})
+	var clients sync.WaitGroup
+	for range maxOfOne {
+		clients.Go(func() { s.ServeHTTP(&slowClient{asked: asked, read: read}, get(FluxPath+"?placement=shop/web")) })
+		<-asked
+	}
+	if code, body := ask(s, get(FluxPath+"?placement=shop/web")); code != http.StatusTooManyRequests {
+		t.Errorf("got %d %s", code, body)
+	}
+	hub.User.Username = "bob"
+	for range maxAnswers {
+		other := get(FluxPath + "?placement=shop/web")
+		other.Header.Set("Authorization", "Bearer other")
+		if code, body := ask(s, other); code != http.StatusOK {
+			t.Fatalf("another user gets %d %s", code, body)
+		}
+	}
+	close(read)
+	clients.Wait()
+	hub.User.Username = "ann"
+	if code, body := ask(s, get(FluxPath+"?placement=shop/web")); code != http.StatusOK {
+		t.Errorf("after the answers were read: %d %s", code, body)
+	}
+}
+
 // TestSlotsAreGivenBack: what ended does not count.
 func TestSlotsAreGivenBack(t *testing.T) {
 	var s slots
 	for range 2 {
 		var given []func()
 		for range maxOfOne {
-			give, err := s.take("ann", "shop")
+			taken, err := s.take("ann", "shop")
 			if err != nil {
 				t.Fatal(err)
 			}
-			given = append(given, give)
+			given = append(given, taken.made, taken.sent)
 		}
 		for _, give := range given {
 			give()

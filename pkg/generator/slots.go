@@ -8,8 +8,9 @@ import (
 const (
 	// maxAnswers is how many answers are made at a time.
 	maxAnswers = 32
-	// maxOfOne is how many of them one user may ask for, and how many may be about Placements of
-	// one namespace. Argo CD, which is one user, asks ten at a time by default.
+	// maxOfOne is how many answers are made at a time for one user, or are not read yet, and how
+	// many are made about Placements of one namespace. Argo CD, which is one user, asks ten at a
+	// time by default.
 	maxOfOne = 16
 )
 
@@ -19,7 +20,8 @@ var (
 	errNamespace = errors.New("too many requests for this namespace at once")
 )
 
-// slots bounds the answers that are made at a time. The zero value is ready for use.
+// slots bounds the answers that are made at a time, and those that a user has not read. The zero
+// value is ready for use.
 type slots struct {
 	mu         sync.Mutex
 	all        int
@@ -27,8 +29,14 @@ type slots struct {
 	namespaces map[string]int
 }
 
-// take takes a slot for a user and a namespace, until give is called.
-func (s *slots) take(user, namespace string) (give func(), err error) {
+// slot is one answer.
+type slot struct {
+	*slots
+	user, namespace string
+}
+
+// take takes a slot: for the answer until made is called, and for the user until sent is.
+func (s *slots) take(user, namespace string) (*slot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -42,20 +50,30 @@ func (s *slots) take(user, namespace string) (give func(), err error) {
 	if s.users == nil {
 		s.users, s.namespaces = map[string]int{}, map[string]int{}
 	}
-	s.add(user, namespace, 1)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.add(user, namespace, -1)
-	}, nil
+	s.all++
+	add(s.users, user, 1)
+	add(s.namespaces, namespace, 1)
+	return &slot{s, user, namespace}, nil
 }
 
-func (s *slots) add(user, namespace string, n int) {
-	s.all += n
-	if s.users[user] += n; s.users[user] == 0 {
-		delete(s.users, user)
+func (s *slot) made() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	add(s.namespaces, s.namespace, -1)
+}
+
+func (s *slot) sent() {
+	if s == nil {
+		return
 	}
-	if s.namespaces[namespace] += n; s.namespaces[namespace] == 0 {
-		delete(s.namespaces, namespace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add(s.users, s.user, -1)
+}
+
+func add(counts map[string]int, name string, n int) {
+	if counts[name] += n; counts[name] == 0 {
+		delete(counts, name)
 	}
 }
