@@ -35,9 +35,9 @@ func TestCommandAndPermissions(t *testing.T) {
 		"kubectl placement evict web -n shop --cluster 'edge 2'": {Request{Verb: Evict, Placement: web, Cluster: "edge 2"},
 			[]string{"create placementevictions in namespace shop", "get placements in namespace shop", "list placementdecisions in namespace shop"}},
 		"kubectl placement drain '$(reboot)'": {Request{Verb: Drain, Cluster: "$(reboot)"},
-			[]string{"patch managedclusters", "get managedclusters", "list placementdecisions"}},
+			[]string{"patch managedclusters", "get managedclusters", "list placementdecisions", "list placements"}},
 		"kubectl placement undrain edge2": {Request{Verb: Undrain, Cluster: "edge2"},
-			[]string{"patch managedclusters", "get managedclusters", "list placementdecisions"}},
+			[]string{"patch managedclusters", "get managedclusters", "list placementdecisions", "list placements"}},
 		"kubectl placement suspend web -n shop": {Request{Verb: Suspend, Placement: web}, []string{
 			"create disruptionpolicies in namespace shop", "get disruptionpolicies in namespace shop", "get placements in namespace shop",
 			"list placementchanges in namespace shop"}},

@@ -47,7 +47,7 @@ func (r Request) Needs() []Permission {
 	case Drain, Undrain:
 		return []Permission{
 			{"patch", v1alpha1.GroupName, "managedclusters", ""}, {"get", v1alpha1.GroupName, "managedclusters", ""},
-			{"list", v1alpha1.GroupName, "placementdecisions", ""},
+			{"list", v1alpha1.GroupName, "placementdecisions", ""}, {"list", v1alpha1.GroupName, "placements", ""},
 		}
 	case Suspend:
 		return []Permission{own("create", "disruptionpolicies"), own("get", "disruptionpolicies"), placement, records}

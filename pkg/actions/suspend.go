@@ -91,6 +91,9 @@ func createPolicy(ctx context.Context, hub client.Client, policy *berthv1alpha1.
 	for meta.FindStatusCondition(policy.Status.Conditions, berthv1alpha1.PolicyReady) == nil {
 		select {
 		case <-waiting.Done():
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("the wait for the controller was interrupted; DisruptionPolicy %s/%s was created: %w", policy.Namespace, policy.Name, ctx.Err())
+			}
 			return nil, fmt.Errorf("waiting for the controller: DisruptionPolicy %s/%s was created, but the controller has not reported it after %s: it may not run", policy.Namespace, policy.Name, Patience)
 		case <-time.After(100 * time.Millisecond):
 		}

@@ -39,8 +39,8 @@ func newDrainCommand(plugins framework.Registry) *cobra.Command {
 The command shows the Placements that have the clusters and the change of all decisions, asks, and adds the taint ` + v1alpha1.DrainTaint + `:NoSelect.
 If you may not list the fleet, it shows only the changes in the namespace. Placements without a DisruptionPolicy replace the clusters at once, the others in steps; those that tolerate the taint keep them. --wait
 prints the Placements that still have one of the clusters until there is none. It does not end while a Placement has no replacement and its
-policies do not permit to go on without: status says so. undrain removes the taint. Needs permission to list placementdecisions, and to get
-and patch managedclusters (-l: list).`,
+policies do not permit to go on without: status says so. undrain removes the taint. Needs permission to list placementdecisions and
+placements, and to get and patch managedclusters (-l: list).`,
 		Example: `  berth drain edge2
   berth drain -l rack=r7 --dry-run
   berth drain edge2 --wait --yes`,
@@ -272,7 +272,9 @@ func waitDrained(ctx context.Context, hub client.Client, clusters, users []strin
 		case <-time.After(watchInterval):
 		}
 		var err error
-		if users, err = actions.UsersOf(ctx, hub, clusters...); err != nil {
+		if users, err = actions.UsersOf(ctx, hub, clusters...); ctx.Err() != nil {
+			return errChanges
+		} else if err != nil {
 			return err
 		}
 	}
@@ -293,7 +295,7 @@ func withStops(ctx context.Context, hub client.Client, users []string) []string 
 			continue
 		}
 		for _, state := range (changes.StateInput{Placement: pl}).States() {
-			if slices.Contains([]changes.StateName{changes.StateHeld, changes.StateRejected, changes.StateSuspended}, state.Name) {
+			if slices.Contains([]changes.StateName{changes.StateHeld, changes.StateRejected, changes.StateSuspended, changes.StateDisabled}, state.Name) {
 				named[i] += fmt.Sprintf(" (%s)", state.Name)
 				break
 			}

@@ -97,6 +97,9 @@ func (o *statusOptions) run(ctx context.Context, args []string, cmd *cobra.Comma
 	for {
 		statuses, err := o.read(ctx, hub, namespace, args)
 		progress.stop()
+		if shown != nil && ctx.Err() != nil {
+			return outcomeOf(shown)
+		}
 		if err != nil {
 			return err
 		}
