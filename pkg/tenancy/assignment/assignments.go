@@ -225,7 +225,7 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 		was := *s.app
 		s.app.Clusters = int64(clusters)
 		a.members.Replace(was, *s.app)
-		s.left = s.left && s.app.Clusters > a.remaining(s).Clusters
+		a.endLeft(s)
 		if s.app.Clusters < was.Clusters {
 			return a.othersAffectedByFreedQuota(key, false)
 		}
@@ -326,7 +326,7 @@ func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
 	free := a.remaining(s)
 	v := a.admissionIn(s, wanted, free)
-	s.left = s.left && s.app.Clusters > free.Clusters
+	a.endLeft(s)
 	s.room = free.Clusters
 	a.setLimited(s, v.limits(wanted))
 	return v
@@ -393,6 +393,13 @@ func (a *Assignments) preview(submission Submission, wanted int) Admission {
 func (a *Assignments) remaining(s *placement) (free tenancy.Remaining) {
 	a.members.Without(*s.app, func() { free = a.config.Tree.Remaining(a.members, s.app.Queue, s.app.User, s.app.Groups) })
 	return free
+}
+
+// endLeft ends left if the clusters of a Placement fit in its queue.
+func (a *Assignments) endLeft(s *placement) {
+	if s.left && s.app != nil {
+		s.left = s.app.Clusters > a.remaining(s).Clusters
+	}
 }
 
 // admissionIn is admissionOf without its effect on the Placements that quotas limit.

@@ -50,7 +50,7 @@ func (a *Assignments) apply(next *configuration) (affected []Key) {
 	if a.config != nil {
 		old = a.config.Tree
 		for _, s := range a.placements {
-			s.left = s.left && (s.app == nil || s.app.Clusters > a.remaining(s).Clusters)
+			a.endLeft(s)
 		}
 	}
 	a.members.Reconfigure(old, next.Tree)
