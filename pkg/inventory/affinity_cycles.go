@@ -346,11 +346,11 @@ func (g *affinityGraph) shortestCycle(from Key, first affinityEdge) []affinityEd
 func (g *affinityGraph) returns(at Key, kinds int) bool {
 	g.onPath[at] = true
 	for _, e := range g.edges[at] {
-		if e.part != g.block {
-			continue
-		}
 		if g.steps++; g.steps > maxAffinitySteps {
 			return false
+		}
+		if e.part != g.block {
+			continue
 		}
 		both := kinds | e.kind
 		g.path = append(g.path, e)
